@@ -49,7 +49,7 @@ enum Sign<'f> {
     Figure(&'f Finding, usize),
 }
 
-/// A rule rules out its cause only with a figure that is well on the other side of its threshold. Another rule of the same cause, which
+/// A rule rules out its cause only with a figure that is well on the other side of its threshold, or where another one is missed by far. Another rule of the same cause, which
 /// detects it by other signs, takes nothing back.
 fn speaks_for<'f>(cause: &Cause, findings: &'f [Finding]) -> Option<Sign<'f>> {
     // What is over, or only worth knowing, is no sign of it at all.
@@ -59,7 +59,8 @@ fn speaks_for<'f>(cause: &Cause, findings: &'f [Finding]) -> Option<Sign<'f>> {
         let of = |same: &Vec<&'f Finding>| Some(Sign::Figure(same.iter().find(|finding| is(finding))?, same.len()));
         calm.iter().find_map(of)
     };
-    fired.map(Sign::Fired).or_else(|| figure(quiet::is_beyond)).or_else(|| figure(quiet::is_near))
+    let is_open = |finding: &Finding| quiet::is_near(finding) && quiet::is_beyond(finding);
+    fired.map(Sign::Fired).or_else(|| figure(is_open)).or_else(|| figure(quiet::is_near))
 }
 
 fn sentence(cause: &Cause, found: &[Cause], findings: &[Finding]) -> String {
@@ -75,7 +76,10 @@ fn sentence(cause: &Cause, found: &[Cause], findings: &[Finding]) -> String {
             let skipped = || of(Status::Skipped).find_map(|finding| Some(finding.unavailable.as_ref()?.why.clone()));
             let fired = || lead(cause, findings).map(|finding| finding.summary.trim().to_owned());
             let calm = calm(cause, findings);
-            let below = calm.first().and_then(|same| Some(quiet::sentence(same.first()?, same.len())));
+            let said = |same: &Vec<&Finding>| Some(quiet::sentence(same.first()?, same.len()));
+            let is_below = |same: &&Vec<&Finding>| !same.iter().any(|finding| quiet::is_beyond(finding));
+            let alone = || Some(format!("{}{WITHOUT_SIGNS}.", calm.first().and_then(said)?.trim_end_matches('.')));
+            let below = calm.iter().find(is_below).and_then(said).or_else(alone);
             below.or_else(fired).or_else(skipped)
         }
         Outcome::NotLookedFor => Some("nothing pointed to it".into()),

@@ -4,6 +4,7 @@
 //! about is beyond its threshold, and only what else it asks for is missing, that figure rules nothing out.
 
 use super::words;
+use rdiag_model::finding::Evidence;
 use rdiag_model::{Finding, Status};
 
 /// What a figure that comes within a tenth of its threshold is taken for: noise alone moves it to the other side.
@@ -14,27 +15,58 @@ pub(super) fn is_beyond(finding: &Finding) -> bool {
     reaches(finding, 1.0)
 }
 
-/// Whether the figure is beyond a threshold, or so near to it that it speaks neither for the rule nor against it.
+/// Whether the figure is beyond a threshold, or so near to it that it speaks neither for the rule nor against it, and nothing else that
+/// the rule asks for is missed by far: a large share of hardly any CPU time is no sign of anything.
 pub(super) fn is_near(finding: &Finding) -> bool {
     reaches(finding, NEAR)
 }
 
 fn reaches(finding: &Finding, slack: f64) -> bool {
     let Some(value) = finding.value else { return false };
-    let holds = |condition: &String| any_alternative(condition, value, slack);
+    let holds = |condition: &String| {
+        let is_open = |parts: &[&str]| slack == 1.0 || !parts.iter().any(|part| is_far(finding, part));
+        any_alternative(condition, value, slack, &is_open)
+    };
     finding.status == Status::Ok && finding.refuted_by.is_none() && finding.threshold.conditions.values().any(holds)
 }
 
 /// Whether the figure does its part of a condition: in one of the alternatives it meets all that is asked of it, which is more than
 /// that it is not too large.
-fn any_alternative(condition: &str, value: f64, slack: f64) -> bool {
+fn any_alternative(condition: &str, value: f64, slack: f64, is_open: &dyn Fn(&[&str]) -> bool) -> bool {
     split(condition, "or").into_iter().any(|alternative| {
         let parts = split(alternative, "and");
         let asked: Vec<(usize, Comparison)> =
             (0..).zip(&parts).filter_map(|(at, part)| Some((at, Comparison::of(part)?))).collect();
         let is_about = asked.iter().any(|(at, comparison)| *at == 0 || !comparison.below);
-        is_about && asked.iter().all(|(_, comparison)| comparison.holds(value, slack))
+        is_about && asked.iter().all(|(_, comparison)| comparison.holds(value, slack)) && is_open(&parts)
     })
+}
+
+/// How busy CPUs may be before tasks wait, and what that is at least, with a single CPU.
+const KNEE: &str = "knee(host.cpus)";
+const LOWEST_KNEE: f64 = 0.5;
+
+/// Whether other figures have less than half of what a condition asks of them at least (`cpu.busy.ratio.mean > 0.5`), or are anything where
+/// they would have to be nothing (`disk.reads.per_second.total + disk.writes.per_second.total == 0`).
+fn is_far(finding: &Finding, part: &str) -> bool {
+    let Some((left, operator, level)) = ["==", ">=", ">"].into_iter().find_map(|operator| {
+        let (left, level) = bare(part).split_once(&format!(" {operator} "))?;
+        Some((left, operator, level.trim()))
+    }) else {
+        return false;
+    };
+    let term = |term: &str| {
+        let (metric, field) = term.trim().rsplit_once('.')?;
+        let evidence = finding.evidence.iter().find(|evidence| evidence.metric == metric)?;
+        match field {
+            "mean" => evidence.mean,
+            "total" => evidence.total,
+            _ => None,
+        }
+    };
+    let Some(seen) = left.split('+').map(term).sum::<Option<f64>>() else { return false };
+    let level = if level.contains(KNEE) { Some(LOWEST_KNEE) } else { level.parse().ok() };
+    level.is_some_and(|level| if operator == "==" { level == 0.0 && seen > 0.0 } else { seen < level / 2.0 })
 }
 
 /// What a condition asks of the figure: `value > 0.2`.
@@ -171,6 +203,28 @@ mod tests {
         assert!(is_near(&quiet(32.0, "value > 32")) && !is_beyond(&quiet(32.0, "value > 32")));
         assert!(is_near(&quiet(0.185, "value > 0.2 and x > 1")) && !is_near(&quiet(0.175, "value > 0.2 and x > 1")));
         assert!(is_near(&quiet(1.05, "value < 1")) && !is_near(&quiet(1.15, "value < 1")));
+        // Another figure of the rule, just missed and missed by far; that it would have to be low says nothing.
+        let beside = |mean: f64, condition: &str| {
+            let mut finding = quiet(0.75, condition);
+            finding.evidence = vec![Evidence {
+                metric: "cpu.busy.ratio".into(),
+                instance: None,
+                window: 0,
+                mean: Some(mean),
+                max: None,
+                total: None,
+                unit: rdiag_model::Unit::Ratio,
+                source: String::new(),
+            }];
+            (is_beyond(&finding), is_near(&finding))
+        };
+        assert_eq!(beside(0.45, "value > 0.2 and cpu.busy.ratio.mean >= 0.8"), (true, true));
+        assert_eq!(beside(0.35, "value > 0.2 and cpu.busy.ratio.mean >= 0.8"), (true, false));
+        assert_eq!(beside(0.3, "value > 0.2 and cpu.busy.ratio.mean > knee(host.cpus)"), (true, true));
+        assert_eq!(beside(0.2, "value > 0.2 and cpu.busy.ratio.mean > knee(host.cpus)"), (true, false));
+        assert_eq!(beside(0.01, "value > 0.2 and cpu.busy.ratio.mean < 0.5"), (true, true));
+        assert_eq!(beside(0.1, "value > 0.2 and cpu.busy.ratio.mean + cpu.busy.ratio.mean == 0"), (true, false));
+        assert_eq!(beside(0.1, "value > 0.2 and cpu.busy.ratio.mean + cpu.busy.ratio.max == 0"), (true, true));
         let refuted = Finding { refuted_by: Some("it was planned".into()), ..quiet(0.75, "value > 0.2") };
         assert!(!is_near(&refuted));
     }

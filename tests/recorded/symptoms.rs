@@ -69,7 +69,12 @@ const TREES: &[(&str, &str, &str, &str)] = &[
     ("io-stall", "memory-thrashing-5.4", "memory", "13.0 k refaults/s"),
     ("io-stall", "filesystem-nfs-slow", "nfs", "NFS read round trip"),
     // Busy is not stalled.
-    ("io-stall", "disk-busy-nvme", "unknown", "no cause found; not measured: a slow file server"),
+    (
+        "io-stall",
+        "disk-busy-nvme",
+        "unknown",
+        "no cause found; not clear: a full disk queue; not measured: a slow file server",
+    ),
     ("io-stall", "disk-background-writes", "unknown", "no cause found; not measured: a slow file server"),
     ("memory-pressure", "memory-thrashing-5.4", "thrashing", "293.0 MiB of memory available — 13.0 k refaults/s"),
     ("memory-pressure", "memory-oom-killed", "oom", "me (a) b (pid 2001)"),
