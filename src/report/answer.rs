@@ -49,8 +49,8 @@ enum Sign<'f> {
     Figure(&'f Finding, usize),
 }
 
-/// A rule rules out its cause only with a figure that is well on the other side of its threshold, or where another one is missed by far. Another rule of the same cause, which
-/// detects it by other signs, takes nothing back.
+/// A rule rules out its cause only with a figure that is well on the other side of its threshold, or where another one is missed by far.
+/// Another rule of the same cause, which detects it by other signs, takes nothing back.
 fn speaks_for<'f>(cause: &Cause, findings: &'f [Finding]) -> Option<Sign<'f>> {
     // What is over, or only worth knowing, is no sign of it at all.
     let fired = lead(cause, findings).filter(|finding| finding.status > Status::Info && !finding.is_over());

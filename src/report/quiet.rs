@@ -38,7 +38,11 @@ fn any_alternative(condition: &str, value: f64, slack: f64, is_open: &dyn Fn(&[&
         let asked: Vec<(usize, Comparison)> =
             (0..).zip(&parts).filter_map(|(at, part)| Some((at, Comparison::of(part)?))).collect();
         let is_about = asked.iter().any(|(at, comparison)| *at == 0 || !comparison.below);
-        is_about && asked.iter().all(|(_, comparison)| comparison.holds(value, slack)) && is_open(&parts)
+        // A figure that is also compared with a share of another one, of all packets, say, may be usual however large it is.
+        let is_share =
+            |part: &&str| COMPARED.iter().any(|with| bare(part).starts_with(with)) && Comparison::of(part).is_none();
+        let holds = |(_, comparison): &(usize, Comparison)| comparison.holds(value, slack);
+        is_about && asked.iter().all(holds) && !parts.iter().any(|part| is_share(&part)) && is_open(&parts)
     })
 }
 
@@ -68,6 +72,9 @@ fn is_far(finding: &Finding, part: &str) -> bool {
     let level = if level.contains(KNEE) { Some(LOWEST_KNEE) } else { level.parse().ok() };
     level.is_some_and(|level| if operator == "==" { level == 0.0 && seen > 0.0 } else { seen < level / 2.0 })
 }
+
+/// How a comparison of the figure begins.
+const COMPARED: [&str; 4] = ["value > ", "value >= ", "value < ", "value <= "];
 
 /// What a condition asks of the figure: `value > 0.2`.
 struct Comparison {
@@ -237,6 +244,7 @@ mod tests {
             // An upper bound beside what the rule is about.
             "cpu.busy.ratio.mean > 0.5 and value < 2",
             "max(value, 1) > 0.2",
+            "value > 0.1 and value > 0.001 * network.interface.receive.per_second.mean",
         ] {
             assert!(!is_beyond(&quiet(0.95, condition)), "{condition}");
         }
