@@ -8,6 +8,7 @@ use flate2::write::GzEncoder;
 use thiserror::Error;
 
 mod bounds;
+mod numbers;
 
 use super::armor::{ArmorError, bare};
 use bounds::{Head, bounded};
@@ -80,12 +81,14 @@ pub fn read_recording(bytes: &[u8]) -> Result<Recording, StoreError> {
         (Some(_), Some(_)) => head.bounded()?,
         _ => return Err(StoreError::Foreign("it has no format_version and windows".into())),
     }
+    numbers::bounded(&text, numbers::OF_RECORDING)?;
     serde_json::from_slice(&text).map_err(|error| judge(&error))
 }
 
 /// Reads a report.json.
 pub fn read_report(bytes: &[u8]) -> Result<Report, StoreError> {
     bounded(bytes)?;
+    numbers::bounded(bytes, numbers::OF_REPORT)?;
     let report: Report = serde_json::from_slice(bytes).map_err(|error| {
         let foreign = format!("it is no report.json ({error}); a recording is judged with `rdiag analyze`");
         if error.is_eof() { StoreError::Truncated } else { StoreError::Foreign(foreign) }
@@ -116,5 +119,7 @@ mod tests {
             assert!(matches!(read_recording(own.as_bytes()), Err(StoreError::Foreign(_))) || windows == "[]");
         }
         assert!(matches!(read_recording(&[0x1f, 0x8b, 8, 0]), Err(StoreError::Truncated)));
+        let endless = read_recording(b"{\"format_version\": 1, \"windows\": [{\"seconds\": 1.7e+308}]}");
+        assert!(endless.unwrap_err().to_string().contains("a number that no measurement gives"));
     }
 }
