@@ -46,9 +46,10 @@ pub struct Rule {
     /// Who is behind it: `top(process.cpu.seconds)`, `top(…, label=…)`, `instance`, `log("oom")`, `top(…) or instance`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub culprit: Option<String>,
-    /// Class of kernel log lines that belong to the evidence.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub log: Option<String>,
+    /// Class of kernel log lines that belong to the evidence, or a list of classes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "classes")]
+    #[schemars(with = "Classes")]
+    pub log: Vec<String>,
     /// The commands that show the same by hand.
     pub verify: String,
     /// What to do next; steps that only read come first.
@@ -58,6 +59,21 @@ pub struct Rule {
     /// Changes of this rule that no test can notice, as `rdiag check` names them, each with the reason why not.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub equivalent: BTreeMap<String, String>,
+}
+
+/// One class of kernel log lines, or several.
+#[derive(Deserialize, JsonSchema)]
+#[serde(untagged)]
+enum Classes {
+    One(String),
+    Several(Vec<String>),
+}
+
+fn classes<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+    Ok(match Classes::deserialize(from)? {
+        Classes::One(class) => vec![class],
+        Classes::Several(classes) => classes,
+    })
 }
 
 /// An expression with the words that explain it.

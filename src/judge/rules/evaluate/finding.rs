@@ -90,8 +90,7 @@ impl Judge<'_> {
     }
 
     pub(super) fn log_lines(&self, rule: &Rule) -> Vec<String> {
-        let Some(class) = &rule.log else { return Vec::new() };
-        let lines = self.scope.log.iter().filter(|line| line.class == *class);
+        let lines = self.scope.log.iter().filter(|line| rule.log.contains(&line.class));
         let mut newest: Vec<&LogLine> = lines.collect();
         newest.sort_by_key(|line| !line.in_window);
         newest.into_iter().take(10).map(|line| format!("[{:.3}] {}", line.seconds_since_boot, line.text)).collect()

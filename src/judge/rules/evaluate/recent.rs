@@ -61,8 +61,7 @@ impl Judge<'_> {
 
     /// The devices of the finding's lines that are gone by now, in a sentence.
     pub(super) fn says_what_is_gone(&self, rule: &Rule) -> Option<String> {
-        let class = rule.log.as_ref()?;
-        let lines = self.scope.log.iter().filter(|line| line.class == *class && line.gone);
+        let lines = self.scope.log.iter().filter(|line| rule.log.contains(&line.class) && line.gone);
         let names: BTreeSet<&str> = lines.filter_map(|line| line.subject.as_deref()).collect();
         let shown: Vec<&str> = names.iter().copied().take(MOST_GONE).collect();
         let more = if names.len() > MOST_GONE { " and others" } else { "" };
@@ -73,15 +72,13 @@ impl Judge<'_> {
     /// Judges a finding of the past as if its recent lines were of the window. Nothing changes if none is recent, or if the rule finds
     /// nothing in them.
     pub(super) fn count_recent(&self, prepared: &PreparedRule<'_>, name: &str, labels: &Value, finding: &mut Finding) {
-        let Some(class) = &prepared.rule.log else { return };
-        let Some(newest) = self.recent(class, name).filter_map(|line| age(&self.scope, line)).min_by(f64::total_cmp)
-        else {
-            return;
-        };
+        let classes = &prepared.rule.log;
+        let ages = self.recent(classes, name).filter_map(|line| age(&self.scope, line));
+        let Some(newest) = ages.min_by(f64::total_cmp) else { return };
         let mut values = Values::default();
         for id in prepared.needs.required.iter().chain(&prepared.needs.optional) {
             let measured = self.measured(id, name);
-            let of_window = match self.recent_count(prepared, id, class, name) {
+            let of_window = match self.recent_count(prepared, id, name) {
                 Some(count) => measured.map(|stats| Stats { total: count as f64, ..stats.clone() }),
                 None => measured.cloned(),
             };
@@ -103,39 +100,38 @@ impl Judge<'_> {
 
     /// Who the recent lines of a finding name, where its rule takes who the log names.
     pub(super) fn recent_culprit(&self, prepared: &PreparedRule<'_>, name: &str, finding: &Finding) -> Option<Culprit> {
-        let class = prepared.rule.log.as_ref()?;
         let asks = finding.seconds_before.is_some() && prepared.rule.culprit.as_ref()?.starts_with("log(");
-        let subjects: Vec<String> =
-            self.recent(class, name).filter(|_| asks).filter_map(|l| l.subject.clone()).collect();
-        named_by_log(&subjects)
+        let lines = self.recent(&prepared.rule.log, name).filter(|_| asks);
+        named_by_log(&lines.filter_map(|line| line.subject.clone()).collect::<Vec<_>>())
     }
 
-    /// Recent lines of a class; for a control group, those that name it as the one whose limit was reached.
-    fn recent<'j>(&'j self, class: &'j str, group: &'j str) -> impl Iterator<Item = &'j LogLine> {
+    /// Recent lines of some classes; for a control group, those that name it as the one whose limit was reached.
+    fn recent<'j>(&'j self, classes: &'j [String], group: &'j str) -> impl Iterator<Item = &'j LogLine> {
         let names_it = move |line: &&LogLine| group.is_empty() || limited_by(line) == Some(group);
-        let of_class = self.scope.log.iter().filter(move |line| line.class == class);
+        let of_class = self.scope.log.iter().filter(move |line| classes.contains(&line.class));
         of_class.filter(|line| age(&self.scope, line).is_some()).filter(names_it)
     }
 
     /// Whether a line of the window names a control group as the one whose limit was reached: where the kernel counts every hit of
     /// the limit and no failures (v1), the log has told that this was one.
     pub(super) fn is_limit_logged(&self, prepared: &PreparedRule<'_>, group: &str) -> bool {
-        let of_class = |line: &&LogLine| Some(&line.class) == prepared.rule.log.as_ref() && line.in_window;
+        let of_class = |line: &&LogLine| prepared.rule.log.contains(&line.class) && line.in_window;
         !group.is_empty() && self.scope.log.iter().filter(of_class).any(|line| limited_by(line) == Some(group))
     }
 
     /// What a metric would have counted of the recent lines; none for metrics that count something else.
-    fn recent_count(&self, prepared: &PreparedRule<'_>, id: &str, class: &str, name: &str) -> Option<usize> {
+    fn recent_count(&self, prepared: &PreparedRule<'_>, id: &str, name: &str) -> Option<usize> {
+        let classes = &prepared.rule.log;
         if id == AT_LIMITS {
-            return Some(self.recent(class, name).filter(|line| line.text.contains(AT_LIMIT)).count());
+            return Some(self.recent(classes, name).filter(|line| line.text.contains(AT_LIMIT)).count());
         }
         if let Some(own) = id.strip_prefix("kernel.log.").and_then(|rest| rest.strip_suffix(".count")) {
             let is_of_boot = own.ends_with(".since_boot");
-            return (!is_of_boot).then(|| self.recent(own, "").count());
+            return (!is_of_boot).then(|| self.recent(&[own.to_owned()], "").count());
         }
         // The kernel counts kills apart from its log.
         let is_value = prepared.rule.value.strip_suffix(".total") == Some(id);
-        (is_value || id == LIMIT_FAILURES).then(|| self.recent(class, name).count())
+        (is_value || id == LIMIT_FAILURES).then(|| self.recent(classes, name).count())
     }
 }
 

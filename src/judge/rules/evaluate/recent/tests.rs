@@ -128,6 +128,23 @@ fn errors_of_a_device_that_is_gone_do_not_count_as_current_and_the_sentence_says
 }
 
 #[test]
+fn a_rule_of_several_classes_counts_the_recent_lines_of_each_and_shows_them() {
+    let rule = DISK
+        .replace(
+            "value: kernel.log.disk.count.total",
+            "value: kernel.log.disk.count.total + kernel.log.bug.count.total",
+        )
+        .replace("log: disk", "log: [bug, disk]");
+    let counts = [&OF_DISK[..], &[("kernel.log.bug.count", "", 0.0)]].concat();
+    let log = ["disk", "bug"].map(|class| line(class, 100.0, class));
+    let both = judge(&rule, &counts, 0, &log).remove(0);
+    assert_eq!(both.status, Status::Critical);
+    assert_eq!(both.log, ["[9900.000] disk", "[9900.000] bug"]);
+    let one = judge(DISK, &counts, 0, &log).remove(0);
+    assert_eq!((one.status, one.log.len()), (Status::Info, 1));
+}
+
+#[test]
 fn errors_of_the_last_minutes_are_judged_like_those_of_the_window_and_say_how_old_they_are() {
     let finding = disk(&[500.0, 240.0]);
     assert_eq!((finding.status, finding.seconds_before), (Status::Critical, Some(240.0)));
