@@ -89,6 +89,10 @@ pub(super) struct MeasureArgs {
     /// Processes that those start are looked at, too.
     #[arg(long, requires = "pid")]
     pub(super) children: bool,
+    /// Have Java processes (those of --pid, or all) write the names of their compiled functions first, as `jcmd PID Compiler.perfmap` does:
+    /// JDK 17 and later. It stops their threads for some milliseconds, and leaves the file /tmp/perf-PID.map.
+    #[arg(long, conflicts_with = "command")]
+    pub(super) ask_runtime: bool,
     /// How long one execution may take, for playbooks of Method R: 200ms; of single runs (--each, --each-from) also which share of them may
     /// take no longer: 'p99 <= 50ms'.
     #[arg(long, value_name = "TIME")]
@@ -120,6 +124,7 @@ impl MeasureArgs {
             ("--pod", self.pod.is_some()),
             ("--each", self.each.is_some()),
             ("--each-from", self.each_from.is_some()),
+            ("--ask-runtime", self.ask_runtime),
             ("a COMMAND", !self.command.is_empty()),
             ("--root", !task::is_live(&self.root)),
         ];
@@ -198,6 +203,9 @@ pub(super) fn prepare(args: &MeasureArgs, asks: bool, ui: &Ui) -> Result<Prepare
     }
     // The command lives where the host's mounts are, and has been started with all that rdiag had.
     tracefs::private::mount_for_itself(&host);
+    if args.ask_runtime {
+        task::ask_runtimes(&host, &target.pids, ui);
+    }
     rights::narrow(Phase::Attaching(session::work_of(&plan)));
     Ok(Prepared {
         host,

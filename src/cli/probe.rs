@@ -56,6 +56,10 @@ pub(super) struct Args {
     /// Only tasks in this control group or below.
     #[arg(long, value_name = "PATH")]
     cgroup: Option<String>,
+    /// Have Java processes (those of --pid, or all) write the names of their compiled functions first, as `jcmd PID Compiler.perfmap` does:
+    /// JDK 17 and later. It stops their threads for some milliseconds, and leaves the file /tmp/perf-PID.map.
+    #[arg(long, conflicts_with = "command")]
+    ask_runtime: bool,
     /// How many rows tables show.
     #[arg(long, value_name = "N")]
     top: Option<String>,
@@ -145,6 +149,9 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
         request.pids = vec![command.pid()];
         request.command = Some(command.words().to_owned());
         request.watch = Some(command.watch());
+    }
+    if args.ask_runtime {
+        super::task::ask_runtimes(&host, &request.pids, ui);
     }
     // The command has been started with all that rdiag had.
     rights::narrow(Phase::Attaching(session::PROBING));

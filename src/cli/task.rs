@@ -4,11 +4,13 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::measure::MeasureArgs;
+use super::ui::{Text, Ui};
 use crate::cli::exit::Failure;
 use crate::playbook::suggest::did_you_mean;
 use crate::playbook::{Method, Playbook};
 use crate::session;
-use rdiag_kernel::host::{Host, SharedHost};
+use crate::shown;
+use rdiag_kernel::host::{Host, SharedHost, ask_for_maps};
 use rdiag_kernel::mechanism::ebpf::filter::MAX_PIDS;
 use rdiag_kernel::mechanism::points::returns;
 use rdiag_model::Target;
@@ -19,6 +21,26 @@ use rdiag_probes as probes;
 const MOST_RUNS: u32 = 1000;
 /// Longest name of a task.
 const LONGEST_COMM: usize = 15;
+
+/// Has Java processes write which function they compiled where, for `--ask-runtime`.
+pub(super) fn ask_runtimes(host: &SharedHost, pids: &[u32], ui: &Ui) {
+    let asked = ask_for_maps(host, pids);
+    if asked.is_empty() {
+        ui.warn(shown!("--ask-runtime: no Java process is here to be asked"));
+    }
+    for process in asked {
+        match process.refused {
+            None => ui.note(shown!(
+                "pid {}: wrote where its compiled functions are (/tmp/perf-{}.map)",
+                process.pid,
+                process.pid
+            )),
+            Some(why) => {
+                ui.warn(shown!("pid {}: names of its compiled functions are missing: {}", process.pid, Text::seen(why)))
+            }
+        }
+    }
+}
 
 /// The target of the options; what is not there is an error before time is spent.
 pub(super) fn target(args: &MeasureArgs, host: &SharedHost) -> Result<Target, Failure> {

@@ -4,7 +4,6 @@
 //! about is beyond its threshold, and only what else it asks for is missing, that figure rules nothing out.
 
 use super::words;
-use rdiag_model::finding::Evidence;
 use rdiag_model::{Finding, Status};
 
 /// What a figure that comes within a tenth of its threshold is taken for: noise alone moves it to the other side.
@@ -179,6 +178,7 @@ fn names(text: &str, instance: &str) -> bool {
 mod tests {
     use super::*;
     use crate::report::sample::finding;
+    use rdiag_model::finding::Evidence;
 
     fn quiet(value: f64, condition: &str) -> Finding {
         let mut finding = finding("cpu.saturation", Status::Ok);

@@ -7,6 +7,7 @@ mod splitter;
 mod starting;
 mod tracefs;
 
+mod ask_runtime;
 mod cgroup;
 mod cpu;
 mod cpu_placement;

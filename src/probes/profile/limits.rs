@@ -56,7 +56,7 @@ pub(super) fn notes(hottest: &Hottest, of: Of) -> Vec<String> {
     if compiled >= WORTH {
         notes.push(format!(
             "{} was compiled at run time and has no names: have the program write /tmp/perf-PID.map (node \
-             --perf-basic-prof, python3 -X perf, a JVM agent)",
+             --perf-basic-prof, python3 -X perf; Java: --ask-runtime)",
             percent(compiled)
         ));
     }
