@@ -1,5 +1,5 @@
 //! The rows of the USE method as Linux has them: what judges or shows each, and what to type where nothing does. The list is
-//! tests/rows_of_use.yaml; docs/coverage.md follows from it. `RDIAG_BLESS=1 cargo test use_rows` writes that anew.
+//! tests/rows_of_use.yaml; docs/coverage.md and what reports say of it follow from it. `RDIAG_BLESS=1 cargo test use_rows` writes both anew.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -216,4 +216,54 @@ fn the_document_is_that_of_the_list() {
     }
     let committed = std::fs::read_to_string(&place).unwrap_or_default();
     assert!(committed == fresh, "docs/coverage.md is stale; run RDIAG_BLESS=1 cargo test use_rows");
+}
+
+/// The rows that rdiag does not measure, or not whole, as reports have them.
+fn unmeasured(list: &List) -> String {
+    let of_section = |section: &Section| {
+        let title = section.title.clone();
+        let rows = section.rows.iter().filter_map(move |row| {
+            let why = row.missing.as_ref().or(row.lacks.as_ref())?;
+            let [in_part, remedy] = [serde_json::json!(row.missing.is_none()), serde_json::json!(row.instead)];
+            Some(serde_json::json!({"section": title, "row": row.row, "of": row.of, "in_part": in_part, "why": why, "remedy": remedy}))
+        });
+        rows.collect::<Vec<_>>()
+    };
+    let rows: Vec<String> = list.sections.iter().flat_map(of_section).map(|row| row.to_string()).collect();
+    format!("[\n{}\n]\n", rows.join(",\n"))
+}
+
+#[test]
+fn what_reports_leave_unknown_is_what_the_list_says_is_not_measured() {
+    let fresh = unmeasured(&list());
+    let place = path("reports/unmeasured_rows.json");
+    if std::env::var_os("RDIAG_BLESS").is_some() {
+        std::fs::write(&place, &fresh).unwrap();
+    }
+    let committed = std::fs::read_to_string(&place).unwrap_or_default();
+    assert!(committed == fresh, "reports/unmeasured_rows.json is stale; run RDIAG_BLESS=1 cargo test use_rows");
+}
+
+#[test]
+fn each_row_has_a_cell_in_a_report_a_verdict_a_figure_or_unknown_with_its_reason_and_what_to_type() {
+    let report: serde_json::Value = serde_json::from_str(&text(EXAMPLE)).unwrap();
+    let said = |pointer: &str, key: &str| -> BTreeSet<String> {
+        let all = report.pointer(pointer).and_then(serde_json::Value::as_array).unwrap();
+        all.iter().map(|of| of[key].as_str().unwrap().to_owned()).collect()
+    };
+    let [judged, unknown] = [said("/findings", "id"), said("/coverage/rows", "row")];
+    let gaps: BTreeSet<String> = &said("/coverage/unavailable", "id") | &said("/coverage/not_applicable", "id");
+    let measured = report["coverage"]["measured"].as_array().unwrap();
+    let in_report = |what: &String| match what.split_once(' ').unwrap_or((what, "")) {
+        ("metric", id) => measured.iter().any(|of| of == id) || gaps.contains(id),
+        _ => true,
+    };
+    let list = list();
+    let rows = list.sections.iter().flat_map(|section| &section.rows);
+    let silent = rows.filter(|row| {
+        let has_cell = row.rules.iter().any(|rule| judged.contains(rule)) || row.shown.iter().any(in_report);
+        !has_cell && !unknown.contains(&row.row)
+    });
+    let names: Vec<&str> = silent.map(|row| row.row.as_str()).collect();
+    assert_eq!(names, Vec::<&str>::new(), "rows of which a report says nothing");
 }

@@ -237,6 +237,26 @@ pub struct Coverage {
     pub groups: Vec<GapGroup>,
     /// How many checks were made, and how many could not be.
     pub checks: Checks,
+    /// Rows of the USE checklist that rdiag measures on no host, or not whole: `unknown` in each report of the USE method.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rows: Vec<UnmeasuredRow>,
+}
+
+/// A row of the USE checklist, or a part of one, that is unknown because rdiag does not measure it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct UnmeasuredRow {
+    /// What it is about: `Network interfaces`.
+    pub section: String,
+    /// Its name in docs/coverage.md: `nic.driver`.
+    pub row: String,
+    /// Utilization, saturation, errors, or context.
+    pub of: Vec<String>,
+    /// Whether the rest of the row is measured.
+    pub in_part: bool,
+    /// Why it is not measured; of a row that is measured in part, what is missing.
+    pub why: String,
+    /// What to type instead.
+    pub remedy: String,
 }
 
 /// Gaps with one cause.

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::rows;
 use rdiag_model::metric::ProcessField;
 use rdiag_model::report::{Checks, Coverage, Gap, GapGroup, MetricNote};
 use rdiag_model::{Finding, Formula, MetricDef, Metrics, Per, Reading, Reason, Recording, Source, Status, Unavailable};
@@ -45,6 +46,7 @@ pub(super) fn coverage(recording: &Recording, metrics: &[Metrics], findings: &[F
         probes: Vec::new(),
         groups: Vec::new(),
         checks: checks(findings),
+        rows: rows::unmeasured(recording),
     };
     for (id, gap) in silent_probes(recording) {
         let list =

@@ -12,7 +12,7 @@ pub use brief::brief;
 
 use super::changes::{heading, largest, more, when};
 use super::shown::{Markdown, Shown};
-use super::{usual, words};
+use super::{rows, usual, words};
 use crate::report::error::ReportError;
 use crate::shown;
 use rdiag_model::quantity::with_unit;
@@ -271,7 +271,8 @@ fn ruled_out(report: &Report) -> Text {
 
 fn gaps(report: &Report) -> Text {
     let groups = &report.coverage.groups;
-    if groups.is_empty() {
+    let counted = rows::counted(&report.coverage);
+    if groups.is_empty() && counted.is_none() {
         return Text::new();
     }
     let mut out = Text::of("## Not measured\n\n");
@@ -282,6 +283,9 @@ fn gaps(report: &Report) -> Text {
     }
     if groups.len() > MAX_ROWS {
         out.push(shown!("- and {} more causes\n", groups.len() - MAX_ROWS));
+    }
+    if let Some(counted) = counted {
+        out.push(shown!("- {}; report.html and report.json list them, with what to type instead.\n", text(counted)));
     }
     out.push("\n");
     out

@@ -62,6 +62,7 @@ mod profile_tests;
 mod profile_words;
 mod quality;
 mod quiet;
+mod rows;
 #[cfg(test)]
 mod run_tests;
 mod run_words;

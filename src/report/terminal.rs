@@ -17,7 +17,7 @@ pub use changes::compared;
 pub use so_far::{so_far, so_far_line};
 
 use super::shown::{Piece, Shown, Terminal};
-use super::words;
+use super::{rows, words};
 use crate::shown;
 use rdiag_model::report::{Cell, MatrixRow};
 use rdiag_model::{Finding, Kind, Report, Resource, Status};
@@ -199,6 +199,11 @@ impl Page {
     }
 
     fn gaps(&mut self, report: &Report) {
+        if let Some(counted) = rows::counted(&report.coverage) {
+            let where_listed = "report.html and --format json list them, with what to type instead.";
+            self.line(shown!("{}; {}", Text::seen(counted), where_listed), 0, Paint::Dim);
+            self.blank();
+        }
         let groups = &report.coverage.groups;
         if groups.is_empty() {
             return;

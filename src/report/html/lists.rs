@@ -10,7 +10,7 @@ use crate::report::escape::visible_within as short;
 use crate::report::shown::{Html, Shown};
 use crate::report::{lesson, usual as days, words};
 use rdiag_model::quantity::{percent, seconds, with_unit};
-use rdiag_model::report::{Change, GapGroup, TopRow, TopTable, Unlike, Usual};
+use rdiag_model::report::{Change, GapGroup, TopRow, TopTable, Unlike, UnmeasuredRow, Usual};
 use rdiag_model::{Finding, Report, Resource, Status};
 
 #[derive(Serialize)]
@@ -163,6 +163,27 @@ pub(super) fn not_applicable(report: &Report, limits: &Limits) -> Vec<GapView> {
         remedy: String::new(),
     };
     by_why.into_iter().take(limits.rows * 2).map(view).collect()
+}
+
+/// A row of the checklist that is not measured.
+#[derive(Serialize)]
+pub(super) struct RowView {
+    section: String,
+    row: String,
+    of: String,
+    why: String,
+    remedy: String,
+}
+
+pub(super) fn unmeasured(report: &Report, limits: &Limits) -> Vec<RowView> {
+    let view = |row: &UnmeasuredRow| RowView {
+        section: row.section.clone(),
+        row: row.row.clone(),
+        of: row.of.join(", "),
+        why: if row.in_part { format!("In part: lacks {}", row.why) } else { row.why.clone() },
+        remedy: row.remedy.clone(),
+    };
+    report.coverage.rows.iter().take(limits.checks).map(view).collect()
 }
 
 pub(super) fn top(table: &TopTable, limits: &Limits) -> Top {

@@ -7,13 +7,13 @@ use super::around::{AroundView, around};
 use super::finding::{FindingView, Page, finding, problem};
 use super::host::{ConsumersView, TimelineView, consumers, timeline};
 use super::lists::{
-    ByHand, ChangesView, Check, GapView, RuledOutView, Step, Top, UsualView, all_checks, by_hand, changes, collectors,
-    gap_view, not_applicable, ruled_out, steps, top, usual,
+    ByHand, ChangesView, Check, GapView, RowView, RuledOutView, Step, Top, UsualView, all_checks, by_hand, changes,
+    collectors, gap_view, not_applicable, ruled_out, steps, top, unmeasured, usual,
 };
 use super::probes::{Flames, ProbeView, probes};
 use super::profile::ProfileView;
 use crate::report::causes::{self, Fired};
-use crate::report::{gist, next, past, words};
+use crate::report::{gist, next, past, rows as checklist, words};
 use rdiag_model::quantity::{bytes, seconds};
 use rdiag_model::report::{Cell, MatrixRow};
 use rdiag_model::{Kind, NextStep, Report, Resource, Status};
@@ -125,6 +125,8 @@ pub(super) struct View {
     more_checks: String,
     by_hand: Vec<ByHand>,
     not_applicable: Vec<GapView>,
+    unmeasured_name: String,
+    unmeasured: Vec<RowView>,
     cost: String,
     collectors: Vec<Named>,
 }
@@ -229,6 +231,8 @@ impl View {
             more_checks,
             by_hand: by_hand(report, limits),
             not_applicable: not_applicable(report, limits),
+            unmeasured_name: checklist::counted(&report.coverage).unwrap_or_default(),
+            unmeasured: unmeasured(report, limits),
             cost: words::cost(report),
             collectors: collectors(report),
         }
