@@ -8,7 +8,7 @@ use crate::history::{INCIDENTS, Incident, MAX_INCIDENTS, incident_second, read_i
 use crate::session::{self, Span};
 use crate::shown;
 use rdiag_kernel::host::files::Folder;
-use rdiag_kernel::host::{Kept, Zone};
+use rdiag_kernel::host::{StoredFile, Zone};
 
 /// The list as it lies in the folder, and which recordings of drill-downs are there.
 pub(super) struct Found {
@@ -17,7 +17,7 @@ pub(super) struct Found {
 }
 
 impl Found {
-    pub(super) fn read(folder: &Folder, all: &[Kept]) -> Self {
+    pub(super) fn read(folder: &Folder, all: &[StoredFile]) -> Self {
         let list = match folder.read(INCIDENTS, MAX_INCIDENTS) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
             read => Some(read.map_err(|error| error.to_string())),

@@ -1,6 +1,6 @@
 //! The points that one name stands for, and what is to be done at each.
 
-use super::reads::Reads;
+use super::point_reads::Reads;
 use super::{count, grammar, log};
 use crate::def::{ParamKind, Params, ProbeDef};
 use crate::params::MARKER;

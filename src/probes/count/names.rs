@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use super::plan::Plan;
 use crate::def::Context;
-use crate::read::{Read, Source};
+use crate::value_read::{Read, Source};
 use rdiag_kernel::host::Host;
 use rdiag_kernel::host::cgroups::{Hierarchy, Version};
 use rdiag_kernel::mechanism::ebpf::filter::controller_number;

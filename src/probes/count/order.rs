@@ -3,7 +3,7 @@
 use super::Kind;
 use super::plan::Plan;
 use crate::grammar::Operator;
-use crate::read::{Read, Source};
+use crate::value_read::{Read, Source};
 use rdiag_kernel::mechanism::points::{Point, Shape, Target};
 use rdiag_kernel::mechanism::tracefs::probe_events::Moment;
 use rdiag_kernel::mechanism::tracefs::sums::{CPU, CPU_IN_FILTER, THREAD, Wanted};

@@ -3,8 +3,8 @@
 use crate::def::Params;
 use crate::grammar::{self, COMM, MAX_KEYS, STACKS};
 use crate::plans::wrong;
-use crate::read::{Read, Source};
-use crate::reads::{Reads, words as bytes_of};
+use crate::point_reads::{Reads, words as bytes_of};
+use crate::value_read::{Read, Source};
 use rdiag_kernel::mechanism::ebpf::Global;
 use rdiag_kernel::mechanism::points::PointError;
 

@@ -6,7 +6,7 @@ use super::Key;
 use super::order::Order;
 use super::plan::Plan;
 use super::tables::Sum;
-use crate::read::Source;
+use crate::value_read::Source;
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::tracefs::instance::Instance;
 use rdiag_kernel::mechanism::tracefs::sums::{self, Wanted};

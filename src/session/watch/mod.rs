@@ -154,14 +154,14 @@ pub fn watch(
             }
         }
         settings.read(host);
-        let kept = Kept {
+        let ongoing = Ongoing {
             keeper: &mut keeper,
             governor: &mut governor,
             hung: &mut hung,
             settings: &mut settings,
             incidents: &mut incidents,
         };
-        goes_on = block(host, order, &collectors, kept, (stop, end), say)?;
+        goes_on = block(host, order, &collectors, ongoing, (stop, end), say)?;
     }
     drop(incidents);
     keeper.end().into_iter().for_each(say);
@@ -173,7 +173,7 @@ pub fn watch(
 const LEFT_ALONE: u32 = 7;
 
 /// What goes on from block to block.
-struct Kept<'k> {
+struct Ongoing<'k> {
     keeper: &'k mut Keeper,
     governor: &'k mut Governor,
     hung: &'k mut BTreeMap<&'static str, u32>,
@@ -184,7 +184,7 @@ struct Kept<'k> {
 /// Waits until a monotonic time, and looks about for incidents meanwhile; `false` when `stop` was set before.
 fn wait(
     host: &SharedHost,
-    kept: &mut Kept<'_>,
+    ongoing: &mut Ongoing<'_>,
     (until, stop): (f64, &AtomicBool),
     say: &mut dyn FnMut(String),
 ) -> bool {
@@ -196,8 +196,8 @@ fn wait(
         if next >= until {
             return true;
         }
-        let Some(incidents) = kept.incidents.as_mut() else { continue };
-        incidents.look(host, kept.keeper).into_iter().for_each(&mut *say);
+        let Some(incidents) = ongoing.incidents.as_mut() else { continue };
+        incidents.look(host, ongoing.keeper).into_iter().for_each(&mut *say);
     }
 }
 
@@ -206,7 +206,7 @@ fn block(
     host: &SharedHost,
     order: &Watch,
     collectors: &[&'static CollectorDef],
-    mut kept: Kept<'_>,
+    mut ongoing: Ongoing<'_>,
     (stop, end): (&AtomicBool, Option<f64>),
     say: &mut dyn FnMut(String),
 ) -> Result<bool, WatchError> {
@@ -215,17 +215,17 @@ fn block(
     let began = recorder.began();
     let clocks = Clocks::now(host);
     let mut header = header(host, order, &clocks, began);
-    header.settings = kept.settings.known();
-    header.stretched = kept.governor.stretched();
+    header.settings = ongoing.settings.known();
+    header.stretched = ongoing.governor.stretched();
     let (mut tail, bytes) = Tail::begin(&header);
-    kept.keeper.begin(bytes);
+    ongoing.keeper.begin(bytes);
     let samples = (order.block / order.interval).round().max(1.0) as usize;
     let mut number = 0;
     let mut goes_on;
     let mut lengths: BTreeMap<&'static str, usize> = BTreeMap::new();
     loop {
-        seldom::ask_anew(&mut recorder, collectors, kept.governor, number);
-        recorder.sample_some(|slot| seldom::is_due(slot, kept.governor, number))?;
+        seldom::ask_anew(&mut recorder, collectors, ongoing.governor, number);
+        recorder.sample_some(|slot| seldom::is_due(slot, ongoing.governor, number))?;
         for slot in &recorder.slots {
             slot.sink.with_record(|record| {
                 let length = lengths.entry(slot.id).or_default();
@@ -236,31 +236,31 @@ fn block(
                 }
             });
         }
-        kept.keeper.append(tail.end(number));
-        if let Some(incidents) = kept.incidents.as_mut() {
-            incidents.sample(host, kept.keeper).into_iter().for_each(&mut *say);
+        ongoing.keeper.append(tail.end(number));
+        if let Some(incidents) = ongoing.incidents.as_mut() {
+            incidents.sample(host, ongoing.keeper).into_iter().for_each(&mut *say);
         }
-        kept.keeper.problems().into_iter().for_each(&mut *say);
+        ongoing.keeper.problems().into_iter().for_each(&mut *say);
         // Old blocks that are thinned must not cost samples of the present, which are no cheaper for it; and judging takes what samples
         // leave.
-        let judging = kept.incidents.as_ref().map_or(0.0, Incidents::judging_cpu_seconds);
-        let cpu = own_usage().0 - kept.keeper.thinning_cpu_seconds() - judging;
-        kept.governor.settle(&recorder.slots, host.now(), cpu).into_iter().for_each(&mut *say);
+        let judging = ongoing.incidents.as_ref().map_or(0.0, Incidents::judging_cpu_seconds);
+        let cpu = own_usage().0 - ongoing.keeper.thinning_cpu_seconds() - judging;
+        ongoing.governor.settle(&recorder.slots, host.now(), cpu).into_iter().for_each(&mut *say);
         // What is overdue on a host too slow to keep up is left out.
         number = (number + 1).max(((host.now() - began) / order.interval).floor() as usize);
-        if let Some(incidents) = kept.incidents.as_mut() {
+        if let Some(incidents) = ongoing.incidents.as_mut() {
             let block = InMaking { header: &header, slots: &recorder.slots, intervals: number };
-            let spare = kept.governor.spare();
-            incidents.judge(host, kept.keeper, (&block, spare)).into_iter().for_each(&mut *say);
+            let spare = ongoing.governor.spare();
+            incidents.judge(host, ongoing.keeper, (&block, spare)).into_iter().for_each(&mut *say);
         }
         let next = began + number as f64 * order.interval;
         goes_on = end.is_none_or(|end| next <= end);
         let is_last = !goes_on || number >= samples || Clocks::now(host).stepped_since(&clocks);
-        if is_last || !wait(host, &mut kept, (next, stop), say) {
+        if is_last || !wait(host, &mut ongoing, (next, stop), say) {
             break;
         }
     }
-    kept.hung.extend(recorder.slots.iter().filter(|slot| slot.late).map(|slot| (slot.id, LEFT_ALONE)));
+    ongoing.hung.extend(recorder.slots.iter().filter(|slot| slot.late).map(|slot| (slot.id, LEFT_ALONE)));
     let (mut collectors, costs) = recorder.end()?;
     // Parts of a block are judged, and who was in a group at its end is not who was in it then.
     for labels in collectors.values_mut().flat_map(|record| record.labels.values_mut()) {
@@ -268,17 +268,17 @@ fn block(
     }
     let last = collectors.values().filter_map(|record| record.times.last().copied()).fold(0.0, f64::max);
     header.seconds = last;
-    header.stretched = kept.governor.stretched();
-    header.settings = kept.settings.known();
+    header.stretched = ongoing.governor.stretched();
+    header.settings = ongoing.settings.known();
     let (cpu_after, resident_bytes) = own_usage();
     header.cost = Cost { cpu_seconds: cpu_after - cpu_before, resident_bytes, collectors: costs };
     let mut block = Block { header, collectors, idle: Vec::new() };
     thin::thin(&mut block);
-    kept.keeper.block(block.header.wall_micros, write_block(&block));
+    ongoing.keeper.block(block.header.wall_micros, write_block(&block));
     drop(block);
     release_memory();
     if goes_on && !stop.load(Ordering::Relaxed) {
-        wait(host, &mut kept, (began + number as f64 * order.interval, stop), say);
+        wait(host, &mut ongoing, (began + number as f64 * order.interval, stop), say);
     }
     Ok(goes_on)
 }

@@ -1,7 +1,7 @@
 //! What goes when the folder is full: recordings of drill-downs that are not pinned, then the oldest blocks, and those of an incident last.
 
 use crate::history::{Incident, incident_second};
-use rdiag_kernel::host::Kept;
+use rdiag_kernel::host::StoredFile;
 
 /// Part of the space that incidents may take before others.
 const PINNED_SHARE: u64 = 2;
@@ -10,11 +10,11 @@ const LONGEST_BLOCK: i64 = 3600;
 
 /// A file that may go.
 struct Place<'f> {
-    file: &'f Kept,
-    what: What,
+    file: &'f StoredFile,
+    content: Content,
 }
 
-enum What {
+enum Content {
     /// A block, and the seconds since 1970 in which it may begin and end.
     Block(i64, i64),
     /// The recording of the drill-down of the incident at this second.
@@ -24,37 +24,42 @@ enum What {
 impl Place<'_> {
     fn is_of(&self, incident: &Incident) -> bool {
         let (from, to) = incident.span();
-        match self.what {
-            What::Block(begins, ends) => begins <= to.div_euclid(1_000_000) && ends >= from.div_euclid(1_000_000),
-            What::Drill(second) => second == incident.second(),
+        match self.content {
+            Content::Block(begins, ends) => begins <= to.div_euclid(1_000_000) && ends >= from.div_euclid(1_000_000),
+            Content::Drill(second) => second == incident.second(),
         }
     }
 }
 
 /// The files of the folder that may go, in the order in which they do.
-fn places(files: &[Kept]) -> Vec<Place<'_>> {
-    let drills = files.iter().filter_map(|file| Some(Place { file, what: What::Drill(incident_second(&file.name)?) }));
+fn places(files: &[StoredFile]) -> Vec<Place<'_>> {
+    let drills =
+        files.iter().filter_map(|file| Some(Place { file, content: Content::Drill(incident_second(&file.name)?) }));
     let mut drills: Vec<Place<'_>> = drills.collect();
-    drills.sort_by_key(|place| match place.what {
-        What::Drill(second) | What::Block(second, _) => second,
+    drills.sort_by_key(|place| match place.content {
+        Content::Drill(second) | Content::Block(second, _) => second,
     });
-    let blocks: Vec<(&Kept, i64)> = files.iter().filter_map(|file| Some((file, super::begins(&file.name)?))).collect();
+    let blocks: Vec<(&StoredFile, i64)> =
+        files.iter().filter_map(|file| Some((file, super::begins(&file.name)?))).collect();
     let next = blocks.iter().skip(1).map(|(_, begins)| Some(*begins)).chain([None]);
     let blocks = blocks.iter().zip(next).map(|((file, begins), next)| {
         let longest = begins.saturating_add(LONGEST_BLOCK);
         // A clock that was set back in between says nothing.
         let ends = next.filter(|next| next > begins).map_or(longest, |next| next.min(longest));
-        Place { file, what: What::Block(*begins, ends) }
+        Place { file, content: Content::Block(*begins, ends) }
     });
     drills.into_iter().chain(blocks).collect()
 }
 
 /// The blocks of no pinned incident, oldest first, and the bytes of all that is pinned.
-pub(super) fn loose<'f>(files: &'f [Kept], incidents: &[Incident]) -> (Vec<&'f Kept>, u64) {
+pub(super) fn loose<'f>(files: &'f [StoredFile], incidents: &[Incident]) -> (Vec<&'f StoredFile>, u64) {
     let is_pinned = |place: &Place<'_>| incidents.iter().any(|incident| incident.pinned && place.is_of(incident));
     let (pinned, loose): (Vec<Place<'f>>, Vec<Place<'f>>) = places(files).into_iter().partition(is_pinned);
     let of_pinned = pinned.iter().map(|place| place.file.bytes).sum();
-    (loose.iter().filter(|place| matches!(place.what, What::Block(..))).map(|place| place.file).collect(), of_pinned)
+    (
+        loose.iter().filter(|place| matches!(place.content, Content::Block(..))).map(|place| place.file).collect(),
+        of_pinned,
+    )
 }
 
 /// What is to be done so that so many more bytes fit.
@@ -67,7 +72,7 @@ pub(super) struct Room {
 }
 
 /// Makes a plan: `taken` bytes of `limit` are taken, and `size` more are needed. Incidents are in the order of time.
-pub(super) fn make_room(files: &[Kept], incidents: &[Incident], taken: u64, size: u64, limit: u64) -> Room {
+pub(super) fn make_room(files: &[StoredFile], incidents: &[Incident], taken: u64, size: u64, limit: u64) -> Room {
     let places = places(files);
     let mut pinned: Vec<usize> =
         (0..incidents.len()).filter(|at| incidents.get(*at).is_some_and(|one| one.pinned)).collect();
@@ -116,12 +121,12 @@ mod tests {
     }
 
     /// Blocks of ten minutes from second 0 on, of 100 bytes each.
-    fn blocks(count: i64) -> Vec<Kept> {
-        (0..count).map(|at| Kept { name: format!("{:010}-{}.rdh", at + 1, at * 600), bytes: 100 }).collect()
+    fn blocks(count: i64) -> Vec<StoredFile> {
+        (0..count).map(|at| StoredFile { name: format!("{:010}-{}.rdh", at + 1, at * 600), bytes: 100 }).collect()
     }
 
     /// The numbers of the blocks that go, and the incidents that lose their pin.
-    fn plan(files: &[Kept], incidents: &[Incident], limit: u64) -> (Vec<String>, Vec<usize>) {
+    fn plan(files: &[StoredFile], incidents: &[Incident], limit: u64) -> (Vec<String>, Vec<usize>) {
         let taken = files.iter().map(|file| file.bytes).sum();
         let room = make_room(files, incidents, taken, 100, limit);
         let short = |name: &String| name.split('-').next().unwrap().trim_start_matches('0').to_owned();
@@ -159,7 +164,7 @@ mod tests {
     #[test]
     fn recordings_of_drill_downs_are_kept_with_their_incident_and_go_first_without_it() {
         let mut files = blocks(6);
-        let drill = |second| Kept { name: incident(second).file(), bytes: 100 };
+        let drill = |second| StoredFile { name: incident(second).file(), bytes: 100 };
         files.extend([drill(1500), drill(700)]);
         let room = make_room(&files, &[incident(1500)], 800, 100, 800);
         assert_eq!(room.remove, [incident(700).file()]);
@@ -170,7 +175,7 @@ mod tests {
 
     #[test]
     fn a_gap_or_a_clock_that_was_set_pins_no_more_than_the_longest_block() {
-        let block = |number: u32, second: i64| Kept { name: format!("{number:010}-{second}.rdh"), bytes: 100 };
+        let block = |number: u32, second: i64| StoredFile { name: format!("{number:010}-{second}.rdh"), bytes: 100 };
         // A day without a recorder; then a clock that was set back by a day.
         let files = [block(1, 0), block(2, 90_000), block(3, 3000), block(4, 3600)];
         let places = places(&files);

@@ -10,7 +10,7 @@ use super::files::{HEADER, number};
 use super::pins;
 use crate::history::{Incident, MAX_FILE, header_of, thin_block};
 use rdiag_kernel::host::files::Folder;
-use rdiag_kernel::host::{Kept, thread_usage};
+use rdiag_kernel::host::{StoredFile, thread_usage};
 
 /// Part of the space that blocks as they were recorded may take before they are thinned.
 const FINE_SHARE: u64 = 2;
@@ -66,8 +66,8 @@ impl Tiers {
         let files = folder.list()?;
         let (blocks, of_pinned) = pins::loose(&files, incidents);
         let may_stay = limit.saturating_sub(of_pinned) / FINE_SHARE;
-        let is_fine = |block: &&Kept| number(&block.name).is_some_and(|number| number > self.thinned_to);
-        let fine: Vec<&Kept> = blocks.into_iter().filter(is_fine).collect();
+        let is_fine = |block: &&StoredFile| number(&block.name).is_some_and(|number| number > self.thinned_to);
+        let fine: Vec<&StoredFile> = blocks.into_iter().filter(is_fine).collect();
         let mut of_fine: u64 = fine.iter().map(|block| block.bytes).sum();
         for block in fine {
             let fits = taken.saturating_sub(saved).saturating_add(size) <= limit;
@@ -92,7 +92,7 @@ impl Tiers {
     }
 
     /// The bytes that it takes less now; none if it is thin already, or would not become smaller.
-    fn rewrite(&self, folder: &Folder, block: &Kept) -> io::Result<Option<u64>> {
+    fn rewrite(&self, folder: &Folder, block: &StoredFile) -> io::Result<Option<u64>> {
         let header = header_of(&folder.read_start(&block.name, HEADER)?);
         if header.is_ok_and(|header| !header.is_finer(self.seconds)) {
             return Ok(None);

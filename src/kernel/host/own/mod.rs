@@ -31,7 +31,7 @@ pub use mapping::Mapping;
 pub use mount::{may_mount, mount_small, unmount};
 pub use network::{enter_own_network, split_datagrams};
 pub use pages::Pages;
-pub use real_time::{Kept, busy_priority, keep_to_one_cpu, let_back, usable_cpus, use_only};
+pub use real_time::{FormerCpus, busy_priority, keep_to_one_cpu, let_back, usable_cpus, use_only};
 pub use release::release_memory;
 pub use swap::{add_swap, may_swap, remove_swap};
 

@@ -30,12 +30,12 @@ pub fn use_only(cpu: usize) -> io::Result<()> {
 
 /// Where a thread was allowed to run before it was kept to one CPU.
 #[derive(Debug)]
-pub struct Kept(Pid, CpuSet);
+pub struct FormerCpus(Pid, CpuSet);
 
 /// Keeps threads of rdiag's own, by their numbers, to the first CPU that the first of them may use.
-pub fn keep_to_one_cpu(threads: &[u32]) -> io::Result<Vec<Kept>> {
+pub fn keep_to_one_cpu(threads: &[u32]) -> io::Result<Vec<FormerCpus>> {
     let threads = threads.iter().filter_map(|number| Pid::from_raw(number.cast_signed()));
-    let mut kept = Vec::new();
+    let mut former = Vec::new();
     let mut only = None;
     for thread in threads {
         let before = sched_getaffinity(Some(thread))?;
@@ -45,18 +45,18 @@ pub fn keep_to_one_cpu(threads: &[u32]) -> io::Result<Vec<Kept>> {
             set
         });
         let moved = sched_setaffinity(Some(thread), only);
-        kept.push(Kept(thread, before));
+        former.push(FormerCpus(thread, before));
         if let Err(error) = moved {
-            let _ = let_back(&kept);
+            let _ = let_back(&former);
             return Err(error.into());
         }
     }
-    Ok(kept)
+    Ok(former)
 }
 
 /// Lets them run again where they were allowed to; a thread that has ended is no error.
-pub fn let_back(kept: &[Kept]) -> io::Result<()> {
-    for Kept(thread, before) in kept {
+pub fn let_back(former: &[FormerCpus]) -> io::Result<()> {
+    for FormerCpus(thread, before) in former {
         match sched_setaffinity(Some(*thread), before) {
             Err(rustix::io::Errno::SRCH) | Ok(()) => {}
             Err(error) => return Err(error.into()),

@@ -2,7 +2,7 @@
 //! have counted.
 
 use super::open::{Opener, Slot};
-use super::pmc::{Machine, Pmu, Reading};
+use super::pmc::{GroupCounts, Machine, Pmu};
 use super::select::{Event, Group};
 use crate::host::Host;
 use rdiag_model::Unavailable;
@@ -37,7 +37,7 @@ pub(super) struct OpenGroup {
     /// Places of the same events in the list.
     pub(super) members: Vec<usize>,
     pub(super) cpu: Option<u32>,
-    pub(super) before: Reading,
+    pub(super) before: GroupCounts,
 }
 
 impl OpenGroup {
@@ -127,7 +127,7 @@ impl Counters {
             let enabled = now.enabled.saturating_sub(before.enabled);
             let running = now.running.saturating_sub(before.running);
             for (at, index) in group.members.iter().enumerate() {
-                let value = |reading: &Reading| reading.values.get(at).copied().unwrap_or(0);
+                let value = |reading: &GroupCounts| reading.values.get(at).copied().unwrap_or(0);
                 // A counter of 64 bits may pass its end; one that seems to grow by more than half of that went back.
                 let change = value(&now).wrapping_sub(value(&before));
                 let Some(sum) = sums.get_mut(*index) else { continue };

@@ -5,7 +5,7 @@ use std::os::fd::AsRawFd as _;
 
 use super::counters::{OpenGroup, Scope};
 use super::cpus;
-use super::pmc::{Attr, Pmu, Reading, Whom};
+use super::pmc::{Attr, GroupCounts, Pmu, Subject};
 use super::pmu;
 use super::refusal;
 use super::select::{Event, EventError, Family, Group, Modifiers, Wanted};
@@ -42,7 +42,7 @@ pub(super) struct Opener<'o> {
 /// Where an event is opened.
 #[derive(Debug, Clone, Copy)]
 struct Place {
-    whom: Whom,
+    subject: Subject,
     cpu: Option<u32>,
 }
 
@@ -62,15 +62,15 @@ enum Outcome {
 impl<'o> Opener<'o> {
     pub(super) fn new(host: &'o Host, pmu: &'o mut dyn Pmu, scope: &Scope) -> Result<Self, Unavailable> {
         let mut group = None;
-        let on_cpus = |whom| cpus::online(host).into_iter().map(|cpu| Place { whom, cpu: Some(cpu) }).collect();
-        let task = |tid: u32| Place { whom: Whom::Task(tid), cpu: None };
+        let on_cpus = |subject| cpus::online(host).into_iter().map(|cpu| Place { subject, cpu: Some(cpu) }).collect();
+        let task = |tid: u32| Place { subject: Subject::Task(tid), cpu: None };
         let places: Vec<Place> = match scope {
-            Scope::Host => on_cpus(Whom::Everybody),
+            Scope::Host => on_cpus(Subject::Everybody),
             Scope::Group(path) => {
                 let directory = host.open(path)?;
-                let whom = Whom::Group(directory.as_raw_fd());
+                let subject = Subject::Group(directory.as_raw_fd());
                 group = Some(directory);
-                on_cpus(whom)
+                on_cpus(subject)
             }
             Scope::Processes(pids) => pids.iter().flat_map(|pid| threads(host, *pid)).map(task).collect(),
             Scope::Command(pid) => vec![task(*pid)],
@@ -134,7 +134,7 @@ impl<'o> Opener<'o> {
     /// Whether an event can be counted, by itself and in the first place; without the kernel's part where this user may not
     /// count that, and where something is left then.
     pub(super) fn trial(&mut self, event: Event) -> Result<Event, Unavailable> {
-        if event.shared && !matches!(self.places.first(), Some(Place { whom: Whom::Everybody, .. })) {
+        if event.shared && !matches!(self.places.first(), Some(Place { subject: Subject::Everybody, .. })) {
             let why = format!(
                 "{} counts for several CPUs at once, so its count cannot be assigned to a task or control group",
                 event.shown()
@@ -149,21 +149,21 @@ impl<'o> Opener<'o> {
             Err(errno) => errno,
         };
         let in_kernel_only = KERNEL_ONLY.contains(&event.name.as_str()) || event.family == Family::Tracepoint;
-        let can_do_without = matches!(first.whom, Whom::Task(_)) && !event.modifiers.kernel && !in_kernel_only;
+        let can_do_without = matches!(first.subject, Subject::Task(_)) && !event.modifiers.kernel && !in_kernel_only;
         if refusal::is_denied(errno) && can_do_without && !event.modifiers.excludes_kernel() {
             let modifiers = Modifiers { user: true, ..event.modifiers };
             let user_only = Event { modifiers, ..event.clone() };
             return match self.try_alone(&user_only, first) {
                 Ok(()) => Ok(user_only),
-                Err(again) => Err(refusal::gap(self.host, &user_only, first.whom, again)),
+                Err(again) => Err(refusal::gap(self.host, &user_only, first.subject, again)),
             };
         }
-        Err(refusal::gap(self.host, &event, first.whom, errno))
+        Err(refusal::gap(self.host, &event, first.subject, errno))
     }
 
     fn try_alone(&mut self, event: &Event, place: Place) -> Result<(), i32> {
         let attr = self.attr(event, 0, true);
-        let opened = self.pmu.open(&attr, place.whom, place.cpu, None)?;
+        let opened = self.pmu.open(&attr, place.subject, place.cpu, None)?;
         self.pmu.close(opened);
         Ok(())
     }
@@ -235,8 +235,8 @@ impl<'o> Opener<'o> {
                     return Ok(());
                 }
                 Outcome::Refused(_, errno) => {
-                    let whom = self.places.first().map_or(Whom::Everybody, |place| place.whom);
-                    let gap = refusal::gap(self.host, &first, whom, errno);
+                    let subject = self.places.first().map_or(Subject::Everybody, |place| place.subject);
+                    let gap = refusal::gap(self.host, &first, subject, errno);
                     if let Some(slot) = members.first().and_then(|index| self.slots.get_mut(*index)) {
                         slot.event = Err(gap);
                     }
@@ -265,7 +265,7 @@ impl<'o> Opener<'o> {
                     handles.for_each(|handle| self.pmu.close(*handle));
                     return match name {
                         Some(event) if [libc::EMFILE, libc::ENFILE].contains(&errno) => {
-                            Err(refusal::gap(self.host, &event, place.whom, errno))
+                            Err(refusal::gap(self.host, &event, place.subject, errno))
                         }
                         _ => Ok(Outcome::Refused(at, errno)),
                     };
@@ -276,8 +276,11 @@ impl<'o> Opener<'o> {
             return Ok(Outcome::Refused(0, last));
         }
         if gone > 0 {
-            let what =
-                if matches!(places.first().map(|place| place.whom), Some(Whom::Task(_))) { "threads" } else { "CPUs" };
+            let what = if matches!(places.first().map(|place| place.subject), Some(Subject::Task(_))) {
+                "threads"
+            } else {
+                "CPUs"
+            };
             let note = format!("{gone} of {} {what} were gone when counting began", places.len());
             if !self.notes.contains(&note) {
                 self.notes.push(note);
@@ -293,7 +296,7 @@ impl<'o> Opener<'o> {
             let leader = handles.first().copied();
             let Some(event) = self.event(*index) else { continue };
             let attr = self.attr(event, batch.encoding, leader.is_none());
-            match self.pmu.open(&attr, place.whom, place.cpu, leader) {
+            match self.pmu.open(&attr, place.subject, place.cpu, leader) {
                 Ok(handle) => handles.push(handle),
                 Err(errno) => {
                     handles.iter().rev().for_each(|handle| self.pmu.close(*handle));
@@ -301,14 +304,14 @@ impl<'o> Opener<'o> {
                 }
             }
         }
-        let before = Reading { values: vec![0; handles.len()], ..Reading::default() };
+        let before = GroupCounts { values: vec![0; handles.len()], ..GroupCounts::default() };
         Ok(OpenGroup { handles, members: batch.members.clone(), cpu: place.cpu, before })
     }
 }
 
 fn is_gone(errno: i32, place: Place) -> bool {
-    match place.whom {
-        Whom::Task(_) => errno == libc::ESRCH,
+    match place.subject {
+        Subject::Task(_) => errno == libc::ESRCH,
         _ => [libc::ENODEV, libc::ENXIO].contains(&errno),
     }
 }

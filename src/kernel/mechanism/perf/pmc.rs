@@ -25,7 +25,7 @@ pub(super) struct Attr {
 
 /// What it counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Whom {
+pub(super) enum Subject {
     /// A thread; 0 is the one that asks.
     Task(u32),
     /// The tasks of a control group, by the descriptor of its directory.
@@ -36,7 +36,7 @@ pub(super) enum Whom {
 
 /// The counts of a group of events that were counted in the same moments.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Reading {
+pub(super) struct GroupCounts {
     /// Nanoseconds in which it should have counted.
     pub(super) enabled: u64,
     /// Nanoseconds in which it did.
@@ -48,9 +48,9 @@ pub(super) struct Reading {
 /// A machine with counters. Errors are numbers of the operating system.
 pub(super) trait Pmu: Send {
     /// Opens an event on a CPU, or wherever its task runs, by itself or in the group of a leader that was opened before.
-    fn open(&mut self, attr: &Attr, whom: Whom, cpu: Option<u32>, leader: Option<usize>) -> Result<usize, i32>;
+    fn open(&mut self, attr: &Attr, subject: Subject, cpu: Option<u32>, leader: Option<usize>) -> Result<usize, i32>;
     /// Reads a leader and its group.
-    fn read(&mut self, leader: usize) -> Result<Reading, i32>;
+    fn read(&mut self, leader: usize) -> Result<GroupCounts, i32>;
     /// Lets a leader and its group begin to count.
     fn enable(&mut self, leader: usize) -> Result<(), i32>;
     /// Closes an event.
@@ -84,11 +84,17 @@ impl Machine {
         self.events.get(event).and_then(Option::as_ref).ok_or(libc::EBADF)
     }
 
-    fn try_open(&self, attr: &mut sys::perf_event_attr, whom: Whom, cpu: i32, leader: i32) -> Result<OwnedFd, i32> {
-        let (pid, flag) = match whom {
-            Whom::Task(tid) => (tid.cast_signed(), 0),
-            Whom::Group(fd) => (fd, sys::PERF_FLAG_PID_CGROUP),
-            Whom::Everybody => (-1, 0),
+    fn try_open(
+        &self,
+        attr: &mut sys::perf_event_attr,
+        subject: Subject,
+        cpu: i32,
+        leader: i32,
+    ) -> Result<OwnedFd, i32> {
+        let (pid, flag) = match subject {
+            Subject::Task(tid) => (tid.cast_signed(), 0),
+            Subject::Group(fd) => (fd, sys::PERF_FLAG_PID_CGROUP),
+            Subject::Everybody => (-1, 0),
         };
         let flags = (flag | sys::PERF_FLAG_FD_CLOEXEC).into();
         // SAFETY: the attributes are initialised, live, and as long as their size says; counting cannot harm memory.
@@ -102,14 +108,14 @@ impl Machine {
 }
 
 impl Pmu for Machine {
-    fn open(&mut self, attr: &Attr, whom: Whom, cpu: Option<u32>, leader: Option<usize>) -> Result<usize, i32> {
+    fn open(&mut self, attr: &Attr, subject: Subject, cpu: Option<u32>, leader: Option<usize>) -> Result<usize, i32> {
         let leader_fd = leader.map(|leader| self.get(leader).map(|opened| opened.fd.as_raw_fd())).transpose()?;
         let mut attributes = attributes(attr);
         let cpu = cpu.map_or(-1, u32::cast_signed);
-        let fd = match self.try_open(&mut attributes, whom, cpu, leader_fd.unwrap_or(-1)) {
+        let fd = match self.try_open(&mut attributes, subject, cpu, leader_fd.unwrap_or(-1)) {
             Err(libc::EMFILE) if !std::mem::replace(&mut self.limit_raised, true) => {
                 descriptors::make_room(u64::MAX);
-                self.try_open(&mut attributes, whom, cpu, leader_fd.unwrap_or(-1))?
+                self.try_open(&mut attributes, subject, cpu, leader_fd.unwrap_or(-1))?
             }
             other => other?,
         };
@@ -131,7 +137,7 @@ impl Pmu for Machine {
         Ok(self.events.len() - 1)
     }
 
-    fn read(&mut self, leader: usize) -> Result<Reading, i32> {
+    fn read(&mut self, leader: usize) -> Result<GroupCounts, i32> {
         let opened = self.get(leader)?;
         let mut bytes = vec![0_u8; (HEAD + 2 * opened.most) * 8];
         let length = rustix::io::read(&opened.fd, &mut bytes).map_err(rustix::io::Errno::raw_os_error)?;
@@ -164,12 +170,12 @@ impl Pmu for Machine {
 
 /// A reading with PERF_FORMAT_GROUP | ID and both times: the values by the numbers of their events. A group in an error
 /// state reads as nothing.
-fn parse(words: &[u64], members: &[u64]) -> Option<Reading> {
+fn parse(words: &[u64], members: &[u64]) -> Option<GroupCounts> {
     let [count, enabled, running, rest @ ..] = words else { return None };
     let pairs: Vec<[u64; 2]> = rest.as_chunks().0.iter().copied().take(usize::try_from(*count).ok()?).collect();
     let value = |id: &u64| pairs.iter().find(|[_, of]| of == id).map(|[value, _]| *value);
     let values: Option<Vec<u64>> = members.iter().map(value).collect();
-    Some(Reading { enabled: *enabled, running: *running, values: values? })
+    Some(GroupCounts { enabled: *enabled, running: *running, values: values? })
 }
 
 fn attributes(attr: &Attr) -> sys::perf_event_attr {
@@ -216,7 +222,7 @@ mod tests {
     fn values_are_found_by_their_numbers_and_a_short_reading_is_none() {
         let words = [2, 100, 50, 7, 11, 8, 10];
         let reading = parse(&words, &[10, 11]).unwrap();
-        assert_eq!(reading, Reading { enabled: 100, running: 50, values: vec![8, 7] });
+        assert_eq!(reading, GroupCounts { enabled: 100, running: 50, values: vec![8, 7] });
         for end in 0..words.len() {
             assert_eq!(parse(&words[..end], &[10, 11]), None);
         }
@@ -240,7 +246,7 @@ mod tests {
         let modifiers = Modifiers { user: true, ..Modifiers::default() };
         let attr = Attr { encoding: clock, modifiers, ..Attr::default() };
         let mut machine = Machine::default();
-        let leader = match machine.open(&attr, Whom::Task(0), None, None) {
+        let leader = match machine.open(&attr, Subject::Task(0), None, None) {
             Ok(leader) => leader,
             // Some containers forbid the call altogether.
             Err(libc::EACCES | libc::EPERM | libc::ENOSYS) => {
@@ -248,7 +254,7 @@ mod tests {
             }
             Err(other) => panic!("error {other}"),
         };
-        let member = machine.open(&attr, Whom::Task(0), None, Some(leader)).unwrap();
+        let member = machine.open(&attr, Subject::Task(0), None, Some(leader)).unwrap();
         let spin: u64 = (0..300_000_u64).map(|n| std::hint::black_box(n % 7)).sum();
         assert!(spin > 0);
         let reading = machine.read(leader).unwrap();

@@ -1,6 +1,6 @@
 //! Why the kernel refused to count, in words, and the least that would change its mind.
 
-use super::pmc::Whom;
+use super::pmc::Subject;
 use super::select::{Event, Family};
 use crate::host::Host;
 use crate::mechanism::descriptors;
@@ -28,10 +28,10 @@ pub(super) fn is_denied(errno: i32) -> bool {
 }
 
 /// The gap that an error leaves.
-pub(super) fn gap(host: &Host, event: &Event, whom: Whom, errno: i32) -> Unavailable {
+pub(super) fn gap(host: &Host, event: &Event, subject: Subject, errno: i32) -> Unavailable {
     let name = event.shown();
     match errno {
-        _ if is_denied(errno) => denied(host, event, whom),
+        _ if is_denied(errno) => denied(host, event, subject),
         libc::EMFILE | libc::ENFILE => {
             let limit = descriptors::limit()
                 .map_or_else(|| "the kernel's limit".to_owned(), |limit| format!("the limit is {limit}"));
@@ -71,7 +71,7 @@ fn unsupported(host: &Host, event: &Event) -> Unavailable {
 }
 
 /// Missing rights: what the setting would have to be, or which capability is enough.
-fn denied(host: &Host, event: &Event, whom: Whom) -> Unavailable {
+fn denied(host: &Host, event: &Event, subject: Subject) -> Unavailable {
     let now = paranoid(host);
     let held = host.facts().capabilities;
     if held & (CAP_PERFMON | CAP_SYS_ADMIN) != 0 {
@@ -82,21 +82,21 @@ fn denied(host: &Host, event: &Event, whom: Whom) -> Unavailable {
         return Unavailable::new(Reason::Denied, why)
             .with_remedy("let the container call perf_event_open (its seccomp profile)");
     }
-    let needed = match whom {
-        Whom::Everybody | Whom::Group(_) => 0,
-        Whom::Task(_) if !event.modifiers.excludes_kernel() => 1,
-        Whom::Task(_) => 2,
+    let needed = match subject {
+        Subject::Everybody | Subject::Group(_) => 0,
+        Subject::Task(_) if !event.modifiers.excludes_kernel() => 1,
+        Subject::Task(_) => 2,
     };
     let setting = now.map_or_else(|| "unknown".to_owned(), |value| value.to_string());
-    let scope = match (whom, needed) {
-        (Whom::Everybody, _) => "counting on whole CPUs",
-        (Whom::Group(_), _) => "counting a control group",
+    let scope = match (subject, needed) {
+        (Subject::Everybody, _) => "counting on whole CPUs",
+        (Subject::Group(_), _) => "counting a control group",
         (_, 1) => "counting what happens inside the kernel",
         _ => "counting",
     };
     let why =
         format!("{}: {scope} is not allowed to this user (kernel.perf_event_paranoid is {setting})", event.shown());
-    let others = if matches!(whom, Whom::Task(_)) { " and count own processes only" } else { "" };
+    let others = if matches!(subject, Subject::Task(_)) { " and count own processes only" } else { "" };
     let setting_helps = now.is_none_or(|now| now > needed);
     let sysctl =
         if setting_helps { format!(", or set kernel.perf_event_paranoid to {needed}{others}") } else { String::new() };

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use super::counters::{Counted, Counters, Scope};
-use super::pmc::{Attr, Pmu, Reading, Whom};
+use super::pmc::{Attr, GroupCounts, Pmu, Subject};
 use super::select::{self, Group};
 use crate::host::{Host, HostSpec};
 use rdiag_model::{Facts, Reason, Unavailable};
@@ -23,7 +23,7 @@ struct Script {
     /// As many can be open at once.
     limit: Option<usize>,
     /// Readings of each leader, by the CPU (or 0) and the config of the leader, in order.
-    readings: BTreeMap<(u32, u64), VecDeque<Reading>>,
+    readings: BTreeMap<(u32, u64), VecDeque<GroupCounts>>,
     opened: Vec<(Attr, Option<u32>, Option<usize>)>,
     enabled: usize,
     open_now: usize,
@@ -33,7 +33,7 @@ struct Script {
 struct Scripted(Arc<Mutex<Script>>);
 
 impl Pmu for Scripted {
-    fn open(&mut self, attr: &Attr, _: Whom, cpu: Option<u32>, leader: Option<usize>) -> Result<usize, i32> {
+    fn open(&mut self, attr: &Attr, _: Subject, cpu: Option<u32>, leader: Option<usize>) -> Result<usize, i32> {
         let mut script = self.0.lock().unwrap();
         let key = (attr.encoding.kind, attr.encoding.config);
         if let Some(errno) = script.refused.get(&key) {
@@ -56,7 +56,7 @@ impl Pmu for Scripted {
         Ok(script.opened.len() - 1)
     }
 
-    fn read(&mut self, leader: usize) -> Result<Reading, i32> {
+    fn read(&mut self, leader: usize) -> Result<GroupCounts, i32> {
         let mut script = self.0.lock().unwrap();
         let (attr, cpu, _) = script.opened[leader];
         let key = (cpu.unwrap_or(0), attr.encoding.config);
@@ -76,8 +76,8 @@ impl Pmu for Scripted {
 const CYCLES: (u32, u64) = (0, 0);
 const INSTRUCTIONS: (u32, u64) = (0, 1);
 
-fn reading(enabled: u64, running: u64, values: &[u64]) -> Reading {
-    Reading { enabled, running, values: values.to_vec() }
+fn reading(enabled: u64, running: u64, values: &[u64]) -> GroupCounts {
+    GroupCounts { enabled, running, values: values.to_vec() }
 }
 
 /// A recorded tree of files, so that nothing of this machine is seen.
@@ -116,7 +116,7 @@ fn values(counted: &[Counted]) -> Vec<Option<f64>> {
     counted.iter().map(|counted| counted.outcome.as_ref().ok().and_then(|(_, count)| count.value)).collect()
 }
 
-fn script(readings: &[(u32, u64, &[Reading])]) -> Scripted {
+fn script(readings: &[(u32, u64, &[GroupCounts])]) -> Scripted {
     let script = Scripted::default();
     for (cpu, config, all) in readings {
         script.0.lock().unwrap().readings.insert((*cpu, *config), all.iter().cloned().collect());
@@ -166,7 +166,7 @@ fn readings_are_differences_a_counter_may_pass_its_end_and_a_step_back_is_left_o
 #[test]
 fn cpus_are_summed_each_with_its_own_share_and_one_that_never_counted_is_taken_to_be_like_the_others() {
     let two = [(0, 0, [reading(1000, 500, &[100])]), (1, 0, [reading(1000, 1000, &[50])])];
-    let readings: Vec<(u32, u64, &[Reading])> =
+    let readings: Vec<(u32, u64, &[GroupCounts])> =
         two.iter().map(|(cpu, config, all)| (*cpu, *config, all.as_slice())).collect();
     let mut counters = open(&script(&readings), "cycles", &Scope::Host).unwrap();
     let (counted, _) = counters.read();

@@ -46,7 +46,7 @@ pub(super) enum Value {
 
 /// A value of a metric; the instance is that of a text, or a pid.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Reading {
+pub(super) struct Logged {
     pub(super) metric: usize,
     pub(super) instance: u32,
     pub(super) value: Value,
@@ -57,7 +57,7 @@ pub(super) struct Reading {
 pub(super) struct Entry {
     /// In microseconds since 1970.
     pub(super) at: i64,
-    pub(super) readings: Vec<Reading>,
+    pub(super) readings: Vec<Logged>,
 }
 
 /// All of them, in the order of the file.
@@ -230,7 +230,7 @@ impl Entries {
         };
         if let Some(value) = value.filter(|_| self.values <= MAX_VALUES) {
             self.values += 1;
-            entry.readings.push(Reading { metric, instance, value });
+            entry.readings.push(Logged { metric, instance, value });
         }
     }
 }

@@ -44,26 +44,24 @@ pub(super) fn host(text: &str, mut is_wanted: impl FnMut(&Sample) -> bool) -> Re
     config.allow_unmatched_ends = true;
     config.check_end_names = false;
     config.allow_dangling_amp = true;
-    let mut reading = Reading::default();
+    let mut parser = Parser::default();
     let broken = loop {
         match reader.read_event() {
-            Ok(Event::Start(element)) => reading.begin(&element, &mut is_wanted)?,
+            Ok(Event::Start(element)) => parser.begin(&element, &mut is_wanted)?,
             Ok(Event::Empty(element)) => {
-                reading.begin(&element, &mut is_wanted)?;
-                reading.end(element.name().into_inner());
+                parser.begin(&element, &mut is_wanted)?;
+                parser.end(element.name().into_inner());
             }
-            Ok(Event::End(element)) => reading.end(element.name().into_inner()),
-            Ok(Event::Text(text)) => reading.text(&text)?,
+            Ok(Event::End(element)) => parser.end(element.name().into_inner()),
+            Ok(Event::Text(text)) => parser.text(&text)?,
             Ok(Event::Eof) => break None,
             Ok(_) => {}
             Err(error) => break Some(error),
         }
     };
     match broken {
-        Some(error) if !reading.has_intervals => {
-            Err(format!("it is nothing that `sadf -x FILE -- -A` prints: {error}"))
-        }
-        broken => Ok(reading.finish(broken.map(|error| (reader.error_position(), error.to_string())))),
+        Some(error) if !parser.has_intervals => Err(format!("it is nothing that `sadf -x FILE -- -A` prints: {error}")),
+        broken => Ok(parser.finish(broken.map(|error| (reader.error_position(), error.to_string())))),
     }
 }
 
@@ -77,7 +75,7 @@ enum Table {
 }
 
 #[derive(Default)]
-struct Reading {
+struct Parser {
     host: HostPart,
     has_host: bool,
     has_intervals: bool,
@@ -91,7 +89,7 @@ struct Reading {
     key: Option<String>,
 }
 
-impl Reading {
+impl Parser {
     fn begin(&mut self, element: &BytesStart<'_>, is_wanted: &mut impl FnMut(&Sample) -> bool) -> Result<(), String> {
         self.depth += 1;
         if self.depth > DEEPEST {

@@ -2,7 +2,7 @@
 
 use super::grammar::{self, Cast, GROUP, LATENCY, MAX_TESTS, MAX_VALUES, OF_TASK, Operand, Test};
 use super::plans::wrong;
-use super::read::{Form, NOTHING, Read, Source};
+use super::value_read::{Form, NOTHING, Read, Source};
 use crate::def::Context;
 use rdiag_kernel::mechanism::ebpf::{Global, Moments, Object, Way};
 use rdiag_kernel::mechanism::points::{CALLER, Field, Place, Point, PointError, Shape, Target, Text, When};

@@ -19,7 +19,7 @@ const MAX_NAMES: usize = 200_000;
 
 /// A file of the folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Kept {
+pub struct StoredFile {
     /// Its name.
     pub name: String,
     /// Bytes that it holds.
@@ -133,7 +133,7 @@ impl Folder {
     ///
     /// # Errors
     /// When it cannot be listed.
-    pub fn list(&self) -> io::Result<Vec<Kept>> {
+    pub fn list(&self) -> io::Result<Vec<StoredFile>> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let listing = rustix::fs::Dir::new(openat(&self.handle, ".", flags, Mode::empty())?)?;
         let mut found = Vec::new();
@@ -141,7 +141,7 @@ impl Folder {
             let Ok(name) = entry?.file_name().to_str().map(str::to_owned) else { continue };
             let Ok(stat) = statat(&self.handle, &name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
             if rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::RegularFile {
-                found.push(Kept { name, bytes: u64::try_from(stat.st_size).unwrap_or(0) });
+                found.push(StoredFile { name, bytes: u64::try_from(stat.st_size).unwrap_or(0) });
             }
         }
         found.sort_unstable_by(|a, b| a.name.cmp(&b.name));
@@ -246,7 +246,7 @@ mod tests {
         assert_eq!(folder.read("tail", 6).unwrap(), b"onetwo");
         assert!(folder.read("tail", 5).is_err(), "larger than it may be");
         assert_eq!(folder.read_start("tail", 5).unwrap(), b"onetw");
-        assert_eq!(folder.list().unwrap(), [Kept { name: "tail".into(), bytes: 6 }]);
+        assert_eq!(folder.list().unwrap(), [StoredFile { name: "tail".into(), bytes: 6 }]);
         assert_eq!(place.path().join("a/b/tail").metadata().unwrap().permissions().mode() & 0o777, 0o600);
         folder.begin("tail").unwrap();
         assert_eq!(folder.read("tail", 5).unwrap(), b"");

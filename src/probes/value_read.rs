@@ -1,7 +1,7 @@
 //! How one value is read at a point.
 
 use super::grammar::Test;
-use super::reads::words;
+use super::point_reads::words;
 use rdiag_kernel::mechanism::points::{Path, Text};
 
 /// `enum source` of the program.
