@@ -5,7 +5,7 @@ mod deeds;
 
 use std::borrow::Cow;
 
-pub(super) use self::culprits::{culprit, deed, who, who_or_where};
+pub(super) use self::culprits::{culprit, deed, unattributed, unused, who, who_or_where};
 
 use super::escape::visible_within;
 use super::sentence::listed;
@@ -280,22 +280,6 @@ pub(super) fn windows(timeline: &Timeline) -> String {
         (_, []) => format!("First window and drill-down, both {}.", said(first)),
         (_, later) => format!("First window {}; drill-down {} (shaded).", said(first), later.join(", ")),
     }
-}
-
-/// What was used and is charged to no process that was seen.
-pub(super) fn unattributed(metric: &str) -> String {
-    let what = match metric {
-        "process.cpu.seconds" => "interrupts, short-lived or hidden processes",
-        "process.resident.bytes" => "kernel, cache that cannot be freed",
-        _ => "kernel, processes that ended",
-    };
-    format!("Unattributed ({what})")
-}
-
-/// What no process used.
-pub(super) fn unused(metric: &str) -> String {
-    let what = if metric == "process.cpu.seconds" { "Not used (idle, iowait, steal)" } else { "Available" };
-    what.to_owned()
 }
 
 /// Where it is, with the host in front: the title of a page.

@@ -1,6 +1,6 @@
 //! Who is behind a finding, and what it did.
 
-use super::deeds::Deed;
+use super::deeds::{Deed, REST};
 use super::visible;
 use rdiag_model::Culprit;
 use rdiag_model::quantity::{percent, with_unit};
@@ -8,9 +8,6 @@ use rdiag_model::quantity::{percent, with_unit};
 /// Kinds of culprits that are places, and no process, user or group.
 const PLACES: [&str; 11] =
     ["mount", "filesystem", "device", "array", "interface", "qdisc", "zone", "cpu", "softirq", "interrupt", "clock"];
-
-/// Metrics by which a process is named for the state that it is in, of which a share says nothing.
-const STOPPED: [&str; 2] = ["tasks.stopped_listener.count", "tasks.stopped_process.count"];
 
 /// The label of a culprit in a list.
 pub(in crate::report) fn who_or_where(culprit: &Culprit) -> &'static str {
@@ -62,23 +59,22 @@ pub(in crate::report) fn deed(culprit: &Culprit) -> String {
         };
     }
     let metric = culprit.metric.as_deref().unwrap_or_default();
-    if STOPPED.contains(&metric) {
-        return "is stopped".into();
+    let deed = Deed::of(metric);
+    if let Some(state) = deed.and_then(|deed| deed.state) {
+        return state.to_owned();
     }
     let amount = match (culprit.share, culprit.value, culprit.unit) {
         (Some(share), ..) => format!("{} of", percent(share)),
         (None, Some(value), Some(unit)) => with_unit(value, unit),
         _ => return String::new(),
     };
-    // Pages that processes share are counted for each of them.
-    let amount =
-        if metric == "process.resident.bytes" && culprit.count > 1 { format!("at most {amount}") } else { amount };
-    let deed = Deed::of(metric);
+    let is_shared = culprit.count > 1 && deed.is_some_and(|deed| deed.is_shared);
+    let amount = if is_shared { format!("at most {amount}") } else { amount };
     let own = thing(metric);
     let (verb, noun) = deed.map_or(("had", own.as_str()), |deed| (deed.verb, deed.of));
     let label = |label: &str| culprit.labels.get(label).map(|text| visible(text));
     // Of several processes it is the file of the first.
-    let by_file = metric == "biotop.io_time.seconds" && culprit.count == 1;
+    let by_file = culprit.count == 1 && deed.is_some_and(|deed| deed.is_by_file);
     let place = label("file").filter(|_| by_file);
     let place = place.map(|file| format!(", mostly for the file {file}")).unwrap_or_default();
     // A share of what a control group did is none of the whole host's.
@@ -95,6 +91,16 @@ pub(in crate::report) fn deed(culprit: &Culprit) -> String {
         },
         (false, true) => format!("had {amount}"),
     }
+}
+
+/// What was used and is charged to no process that was seen.
+pub(in crate::report) fn unattributed(metric: &str) -> String {
+    format!("Unattributed ({})", Deed::of(metric).map_or(REST, |deed| deed.rest).0)
+}
+
+/// What no process used.
+pub(in crate::report) fn unused(metric: &str) -> String {
+    Deed::of(metric).map_or(REST, |deed| deed.rest).1.to_owned()
 }
 
 /// What a metric counts, from its id: `network.udp.queue_drops.count` → `the UDP queue drops`.
@@ -124,7 +130,7 @@ pub(in crate::report) fn culprit(culprit: &Culprit) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::culprit;
+    use super::{culprit, unattributed, unused};
     use crate::report::sample::stress;
     use rdiag_model::Culprit;
 
@@ -137,6 +143,26 @@ mod tests {
     fn a_process_that_is_stopped_has_no_share_of_it() {
         let phrase = phrase("process", "nginx", "tasks.stopped_listener.count");
         assert_eq!(phrase, "nginx is stopped");
+    }
+
+    #[test]
+    fn what_no_process_is_charged_with_is_told_by_what_it_may_be() {
+        assert_eq!(unattributed("process.cpu.seconds"), "Unattributed (interrupts, short-lived or hidden processes)");
+        assert_eq!(unused("process.cpu.seconds"), "Not used (idle, iowait, steal)");
+        assert_eq!(unattributed("process.resident.bytes"), "Unattributed (kernel, cache that cannot be freed)");
+        assert_eq!(unattributed("process.read.bytes"), "Unattributed (kernel, processes that ended)");
+        assert_eq!([unused("process.resident.bytes"), unused("gone.since")], ["Available", "Available"]);
+    }
+
+    #[test]
+    fn the_file_of_one_culprit_stands_behind_the_metric_that_is_by_file_alone() {
+        let phrase = |metric: &str, count| {
+            let labels = [("file".to_owned(), "/var/lib/data".to_owned())].into();
+            culprit(&Culprit { metric: Some(metric.into()), count, labels, pids: Vec::new(), ..stress() })
+        };
+        let is_told = |metric, count| phrase(metric, count).ends_with(", mostly for the file /var/lib/data");
+        assert!(is_told("biotop.io_time.seconds", 1) && !is_told("biotop.io_time.seconds", 2));
+        assert!(!is_told("process.read.bytes", 1));
     }
 
     #[test]
