@@ -4,7 +4,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 
 use super::error::LabError;
-use super::load::Task;
+use super::load::task::Task;
 use super::place::{Place, Run, Undo};
 use rdiag_kernel::host::own::kernel_module;
 use rdiag_kernel::host::{Host, files};

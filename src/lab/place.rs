@@ -10,9 +10,9 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::error::LabError;
-use super::lesson::Score;
+use super::lesson::score::Score;
 use super::limit::Limit;
-use super::load::Task;
+use super::load::task::Task;
 use super::reading::Readings;
 use rdiag_kernel::host::files::{self, Folder};
 use rdiag_kernel::host::own::Identity;

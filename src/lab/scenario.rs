@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::limit::Limit;
-use super::load::Work;
+use super::load::work::Work;
 use super::reading::Reading;
 
 /// The format version that this program reads.

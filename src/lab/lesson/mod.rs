@@ -3,7 +3,7 @@
 
 mod builtin;
 mod lint;
-mod score;
+pub(super) mod score;
 mod view;
 
 use std::collections::BTreeMap;

@@ -33,8 +33,8 @@ mod rewrite;
 mod server;
 mod table;
 mod talk;
-mod task;
-mod work;
+pub(super) mod task;
+pub(super) mod work;
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, ExitCode};

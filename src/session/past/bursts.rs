@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::interval;
+use super::time::interval;
 use crate::history::Extreme;
 use rdiag_kernel::host::Zone;
 use rdiag_model::recording::{CollectorRecord, Number, Series};

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::tests::{cut, essence, plan, span};
 use super::*;
-use crate::history::write_block;
+use crate::history::{Block, write_block};
 use crate::session::analyze;
 use crate::session::testing::{WALL, captured, header_of};
 use rdiag_collectors::Cadence;

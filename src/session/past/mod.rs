@@ -12,68 +12,25 @@ mod join;
 mod pick;
 #[cfg(test)]
 mod tests;
+pub(super) mod time;
 mod usual;
 
 pub use self::around::{around, around_elsewhere};
 pub use self::beside::NEAR;
 pub use self::changes::AROUND;
-pub use self::elsewhere::{Given, Journal, Origin, elsewhere, given, joined, sosreport, temper};
+pub use self::elsewhere::{Given, Journal, elsewhere, given, joined, sosreport, temper};
+pub use self::time::{HistoryFile, Origin, Past, Piece, Span, interval};
 pub use self::usual::{SAMPLES, Side, unlike, usual};
 
-use std::collections::BTreeMap;
-
+use self::time::params;
 use super::analyze::Analyst;
-use crate::history::{Block, Damage, read_block, read_tail};
+use crate::history::{read_block, read_tail};
 use crate::playbook::{Plan, PlannedStep};
 use rdiag_collectors as collectors;
 use rdiag_kernel::host::Zone;
 use rdiag_model::recording::{CollectorRecord, FORMAT_VERSION, Overhead};
 use rdiag_model::{Reason, Recording, Setup, Target, Unavailable, Window};
 use rdiag_probes as probes;
-
-/// A file of the recorder.
-#[derive(Debug)]
-pub struct HistoryFile {
-    /// Its name.
-    pub name: String,
-    /// Its bytes.
-    pub bytes: Vec<u8>,
-}
-
-/// A time that is asked for, in microseconds since 1970.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Span {
-    /// Its beginning.
-    pub from: i64,
-    /// Its end.
-    pub to: i64,
-}
-
-/// What is known of a time.
-#[derive(Debug)]
-pub struct Past {
-    /// The recording of it.
-    pub recording: Recording,
-    /// When it begins, in microseconds since 1970.
-    pub began: i64,
-    /// Where it comes from, a line each, and what is missing.
-    pub notes: Vec<String>,
-    /// Who recorded it.
-    pub origin: Origin,
-    /// Times of which another program recorded nothing, in seconds of the window: counters stand still there.
-    pub holes: Vec<(f64, f64)>,
-}
-
-/// A file as it was read.
-#[derive(Debug)]
-pub struct Piece {
-    /// Its name.
-    pub name: String,
-    /// What it holds.
-    pub block: Block,
-    /// What of it cannot be read.
-    pub damage: Vec<Damage>,
-}
 
 /// Reads files of the recorder, in the order of their names; what is none is named.
 #[must_use]
@@ -200,17 +157,6 @@ fn even(pieces: &mut [Piece], span: Span, zone: &Zone, at_least: f64) -> Evened 
     evened
 }
 
-/// The playbook's parameters, as they were when it was recorded.
-fn params(plan: &Plan, window: &Window) -> BTreeMap<String, String> {
-    let mut params = plan.params.clone();
-    for (name, seconds) in [("duration", window.seconds), ("interval", window.interval_seconds)] {
-        if let Some(param) = params.get_mut(name) {
-            *param = format!("{}s", seconds.round().max(1.0));
-        }
-    }
-    params
-}
-
 fn source(picked: &pick::Picked<'_>, window: &Window) -> String {
     let every = interval(window.interval_seconds);
     let stretched =
@@ -222,17 +168,6 @@ fn source(picked: &pick::Picked<'_>, window: &Window) -> String {
         format!(" (thinned from {from}): counters are exact, levels are means, and a burst that is shorter may hide in them")
     });
     format!("Source: the recorder, a sample every {every}{thinned}{but}")
-}
-
-/// A distance in time as one would say it: 5 s, 10 min, 200 ms.
-#[must_use]
-pub fn interval(seconds: f64) -> String {
-    let whole = |value: f64| (value - value.round()).abs() < 1e-6;
-    match seconds {
-        s if s >= 60.0 && whole(s / 60.0) => format!("{:.0} min", s / 60.0),
-        s if whole(s) => format!("{s:.0} s"),
-        s => format!("{:.0} ms", s * 1e3),
-    }
 }
 
 /// What recording cost meanwhile.

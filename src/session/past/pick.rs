@@ -1,7 +1,7 @@
 //! Which blocks cover a time. A block knows its boot, and the clocks as they were when it began: those of one boot, between which the wall
 //! clock was not set, belong together. While a host sleeps the wall clock and that of the boot go on, and the monotonic one does not.
 
-use super::{Piece, Span};
+use super::time::{Piece, Span};
 use crate::history::{Block, Header};
 use rdiag_kernel::host::Zone;
 use rdiag_model::quantity;

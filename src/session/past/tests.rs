@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::history::{Header, write_block};
+use crate::history::{Block, Header, write_block};
 use crate::session::analyze;
 use crate::session::library::resolve;
 use crate::session::testing::{WALL, captured, header_of};

@@ -1,6 +1,6 @@
 //! The same time of an earlier day: which figures differ from it by more than they varied then. It ranks and explains; no rule asks it.
 
-use super::interval;
+use super::time::interval;
 use rdiag_model::report::{Unlike, Usual};
 use rdiag_model::{Facts, Metrics, Reading, Unit, Window, quantity};
 

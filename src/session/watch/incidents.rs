@@ -6,7 +6,7 @@
 
 use std::ffi::OsString;
 
-use super::super::past::interval;
+use super::super::past::time::interval;
 use super::Keeper;
 use super::pressure::{Pressure, Seen};
 use super::verdict::{Critical, InMaking, Verdict};

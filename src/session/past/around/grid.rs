@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::super::Span;
+use super::super::time::Span;
 use super::sums::{STALLED, Sums};
 use super::tasks::{Largest, Users};
 use crate::history::Block;

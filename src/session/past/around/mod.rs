@@ -11,7 +11,7 @@ mod tests;
 
 use self::grid::{Grid, Stretch};
 use super::changes::{Comparing, part};
-use super::{HistoryFile, Past, Span, interval};
+use super::time::{HistoryFile, Past, Span, interval};
 use crate::history::{read_block, read_tail};
 use crate::session::watch::TAIL;
 use rdiag_kernel::host::Zone;

@@ -11,7 +11,7 @@ mod tasks;
 #[cfg(test)]
 mod tests;
 
-use super::Span;
+use super::time::Span;
 use crate::history::Block;
 use rdiag_kernel::host::Zone;
 use rdiag_model::report::{Change, ChangeKind, Changes};

@@ -30,7 +30,7 @@ use serde_json::{Map, Value};
 use self::building::Building;
 pub use self::journal::Journal;
 use self::packed::{LIMITS, Limits};
-use super::{Past, Span, interval, params};
+use super::time::{Origin, Past, Span, interval, params};
 use crate::playbook::Plan;
 use crate::session::analyze::Analysis;
 use rdiag_collectors as collectors;
@@ -49,28 +49,6 @@ const SHORTEST: f64 = 0.1;
 const LARGEST: f64 = 1e18;
 /// Intervals of one time: 6 hours, a second apart, with nothing left out of them.
 const MAX_INTERVALS: usize = 22_000;
-
-/// Who recorded a time.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Origin {
-    /// What people call it: `recorder`, `sysstat`, `atop`, `PCP`, `below`, `journal`.
-    pub name: &'static str,
-    /// Seconds over which its figures are means, where those are so many that a burst may hide in them.
-    pub means_over: Option<f64>,
-    /// Whether the kernel log is that of the journal, line by line.
-    pub logged: bool,
-    /// Why that there is no line proves little.
-    pub doubt: Option<String>,
-}
-
-impl Origin {
-    /// rdiag's own recorder.
-    pub(super) const RECORDER: Self = Self::of("recorder", None);
-
-    const fn of(name: &'static str, means_over: Option<f64>) -> Self {
-        Self { name, means_over, logged: false, doubt: None }
-    }
-}
 
 /// A program that records.
 struct Source {
