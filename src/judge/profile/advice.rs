@@ -107,7 +107,8 @@ pub(super) fn of(component: Component) -> Advice {
         }
         C::WaitFutex => (
             Elsewhere,
-            "Another thread ends it: the holder of the lock, or the one that hands out work. The waiting code shows whether it is a lock or an idle pool.",
+            "Another thread ends it: the holder of the lock, or the one that hands out work. The waiting code shows whether it is a \
+             lock or an idle pool.",
             &[OFF, PEER],
         ),
         C::LockKernel => (Possible, "Fewer threads in the same kernel code, or on the same file, shorten it.", &[OFF]),
@@ -125,7 +126,8 @@ pub(super) fn of(component: Component) -> Advice {
             Elsewhere,
             "Time of the peer and the network: look there. Fewer round trips shorten it.",
             &[
-                "See who answers at the other end (ss -tnp), and profile that if it runs here; else how many packets are lost: rdiag run use-method{again}",
+                "See who answers at the other end (ss -tnp), and profile that if it runs here; else how many packets are lost: \
+                 rdiag run use-method{again}",
                 OFF,
             ],
         ),

@@ -25,7 +25,14 @@ fn number(print: &str, value: i32) -> String {
     text_of(&[("int x", 0, 4, 1)], print, &value.to_ne_bytes())
 }
 
-const SWITCH: &str = r#""prev_comm=%s prev_pid=%d prev_state=%s%s ==> next_comm=%s", REC->prev_comm, REC->prev_pid, (REC->prev_state & ((((0x00000000 | 0x00000001 | 0x00000002) + 1) << 1) - 1)) ? __print_flags(REC->prev_state & ((((0x00000000 | 0x00000001 | 0x00000002) + 1) << 1) - 1), "|", { 0x00000001, "S" }, { 0x00000002, "D" }) : "R", REC->prev_state & (((0x00000000 | 0x00000001 | 0x00000002) + 1) << 1) ? "+" : "", REC->next_comm"#;
+/// One line of the kernel, as it stands in the file `format` of the event.
+const SWITCH: &str = concat!(
+    r#""prev_comm=%s prev_pid=%d prev_state=%s%s ==> next_comm=%s", "#,
+    r#"REC->prev_comm, REC->prev_pid, (REC->prev_state & ((((0x00000000 | 0x00000001 | 0x00000002) + 1) << 1) - 1)) ? "#,
+    r#"__print_flags(REC->prev_state & ((((0x00000000 | 0x00000001 | 0x00000002) + 1) << 1) - 1), "|", "#,
+    r#"{ 0x00000001, "S" }, { 0x00000002, "D" }) : "R", "#,
+    r#"REC->prev_state & (((0x00000000 | 0x00000001 | 0x00000002) + 1) << 1) ? "+" : "", REC->next_comm"#,
+);
 
 #[test]
 fn a_switch_is_told_as_the_kernel_does() {
