@@ -73,3 +73,9 @@ pub(crate) fn untraceable(facts: &Facts, what: &str) -> Unavailable {
     };
     Unavailable::new(Reason::Denied, format!("{what} {why}")).with_remedy(remedy)
 }
+
+/// The gap where there is no hardware to ask. That of a virtual machine is seen by its host alone, so there nothing is missing; on
+/// any other machine it is `gap`.
+pub(crate) fn unless_virtual(facts: &Facts, why: &str, gap: Unavailable) -> Unavailable {
+    if facts.virtual_machine { Unavailable::new(Reason::NotApplicable, format!("virtual machine: {why}")) } else { gap }
+}

@@ -22,9 +22,13 @@ const SERIES: &[SeriesDef] = &[
     SeriesDef::counter("interrupts.line", RawUnit::Count, "/proc/interrupts, one row, summed over CPUs"),
     SeriesDef::counter("interrupts.cpu", RawUnit::Count, "/proc/interrupts, one column, summed over rows"),
     SeriesDef::counter("interrupts.tlb", RawUnit::Count, "/proc/interrupts, row TLB, summed over CPUs"),
+    SeriesDef::counter("interrupts.machine_checks", RawUnit::Count, "/proc/interrupts, row MCE, summed over CPUs"),
     SeriesDef::counter("interrupts.errors", RawUnit::Count, "/proc/interrupts, row ERR"),
     SeriesDef::counter("interrupts.misrouted", RawUnit::Count, "/proc/interrupts, row MIS"),
 ];
+
+const MACHINE_CHECKS: &str =
+    "One error may raise the exception on each CPU. Corrected errors raise none. Only x86 counts them.";
 
 const METRICS: &[MetricDef] = &[
     MetricDef::new(
@@ -53,6 +57,22 @@ const METRICS: &[MetricDef] = &[
     )
     .caveat("Only on machines that need interrupts for it.")
     .manual("grep TLB /proc/interrupts; sleep 10; grep TLB /proc/interrupts"),
+    MetricDef::new(
+        "hardware.machine_checks.count",
+        Unit::Count,
+        "Machine check exceptions within the window, over all CPUs.",
+        &[Formula::change(&[term("interrupts.machine_checks")])],
+    )
+    .caveat(MACHINE_CHECKS)
+    .manual("grep MCE /proc/interrupts; sleep 10; grep MCE /proc/interrupts"),
+    MetricDef::new(
+        "hardware.machine_checks_since_boot.count",
+        Unit::Count,
+        "Machine check exceptions since boot, over all CPUs.",
+        &[Formula::level(&[term("interrupts.machine_checks")])],
+    )
+    .caveat(MACHINE_CHECKS)
+    .manual("grep MCE /proc/interrupts"),
     MetricDef::new(
         "interrupts.error.count",
         Unit::Count,
@@ -123,7 +143,7 @@ impl Collect for Interrupts {
             cpus.iter().zip(sums).for_each(|(cpu, sum)| out.count("interrupts.cpu", cpu, sum));
         } else {
             let changed = || Unavailable::new(Reason::Reset, "CPUs came or went within the window");
-            for series in ["interrupts.line", "interrupts.cpu", "interrupts.tlb"] {
+            for series in ["interrupts.line", "interrupts.cpu", "interrupts.tlb", "interrupts.machine_checks"] {
                 out.gap(series, "", changed());
             }
         }
@@ -132,6 +152,12 @@ impl Collect for Interrupts {
                 let why = format!("/proc/interrupts has no row {row} on this architecture or kernel");
                 out.gap(series, "", Unavailable::new(Reason::Absent, why));
             }
+        }
+        if !seen.contains("MCE") {
+            let is_x86 = matches!(host.facts().arch.as_str(), "x86_64" | "x86" | "i686");
+            let reason = if is_x86 { Reason::Absent } else { Reason::NotApplicable };
+            let why = "/proc/interrupts has no row MCE: this architecture or kernel counts no machine checks";
+            out.gap("interrupts.machine_checks", "", Unavailable::new(reason, why));
         }
         Ok(())
     }
@@ -144,6 +170,7 @@ fn record(row: &Row<'_>, same_cpus: bool, sums: &mut [u64], out: &Sink) {
         "MIS" => return out.count("interrupts.misrouted", "", total),
         _ if !same_cpus => return,
         "TLB" => out.count("interrupts.tlb", "", total),
+        "MCE" => out.count("interrupts.machine_checks", "", total),
         _ => {}
     }
     for (sum, count) in sums.iter_mut().zip(&row.counts) {

@@ -10,6 +10,7 @@ mod diff;
 mod disk;
 mod figures;
 mod filesystem;
+mod hardware;
 mod kernel_log;
 mod memory;
 mod memory_nodes;
