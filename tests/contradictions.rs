@@ -1,75 +1,43 @@
 //! A report never says two things that cannot both be true: over every recorded host, every capture, and captures put together at random
-//! from the sources of several.
+//! from the sources of several, with figures moved around the thresholds of rules, as each symptom is asked about.
 #![expect(clippy::indexing_slicing, reason = "a test may panic, in its helpers too")]
 
-use std::io::Read as _;
+mod claims;
+mod mixes;
+
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use serde_json::Value;
+use rdiag::session;
+use rdiag_model::answer::Outcome;
+use rdiag_model::{Recording, Report};
 
 use crate::support::{path, rdiag};
+use claims::contradictions;
+use mixes::Random;
 
-/// Rules that say that CPUs are short, and so that none of them may say that they are not beside another.
-const SHORT_OF_CPUS: [&str; 3] = ["cpu.saturation", "cpu.saturation.runnable", "cpu.saturation.pressure"];
-/// Words of a rule that was taken back, against which rules that fired at the same time.
-const DENIALS: [(&str, &[&str]); 3] = [
-    ("the host was not short of CPUs", &SHORT_OF_CPUS),
-    ("some CPUs idled while others were full", &SHORT_OF_CPUS),
-    ("not because the host ran out", &["memory.errors.oom"]),
+/// The playbooks that start from a symptom, and the checklist.
+const PLAYBOOKS: [&str; 11] = [
+    "use-method",
+    "slow-system",
+    "high-load",
+    "high-latency",
+    "io-stall",
+    "memory-pressure",
+    "network-loss",
+    "cannot-fork",
+    "disk-full",
+    "slow-container",
+    "sixty-seconds",
 ];
+/// CPU time that is spent on mixes, and how many there are at least.
+const SECONDS: i64 = 7;
+const MIXES: usize = 60;
 
-fn text<'v>(of: &'v Value, key: &str) -> &'v str {
-    of[key].as_str().unwrap_or_default()
-}
-
-fn is_past(finding: &Value) -> bool {
-    text(finding, "title").starts_with("Before the window: ")
-}
-
-/// What in a report cannot be true together.
-fn contradictions(report: &Value) -> Vec<String> {
-    let findings = report["findings"].as_array().unwrap();
-    let serious = |finding: &&Value| ["warning", "critical"].contains(&text(finding, "status"));
-    let fired: Vec<&Value> = findings.iter().filter(serious).collect();
-    let headline = text(&report["verdict"], "headline");
-    let mut found = Vec::new();
-    for finding in findings {
-        let because = text(finding, "refuted_by");
-        for (denial, _) in DENIALS.iter().filter(|(denial, _)| because.contains(denial)) {
-            let against = DENIALS.iter().filter(|(words, _)| words == denial).flat_map(|(_, ids)| ids.iter());
-            for id in against.filter(|id| fired.iter().any(|finding| text(finding, "id") == **id)) {
-                found.push(format!("{id} fired, and {} says {denial}", text(finding, "id")));
-            }
-        }
-        let summary = text(finding, "summary");
-        let full =
-            fired.iter().any(|finding| ["disk.saturation", "disk.saturation.depth"].contains(&text(finding, "id")));
-        if full && ["no disk is overloaded", "for serial I/O"].iter().any(|denial| summary.contains(denial)) {
-            found.push(format!("disk.saturation fired, and {} says: {summary}", text(finding, "id")));
-        }
-        if is_past(finding) && text(finding, "status") != "info" {
-            found.push(format!("{} is of the past and {}", text(finding, "id"), text(finding, "status")));
-        }
-    }
-    if headline.starts_with("No bottleneck") && !fired.is_empty() {
-        found.push(format!("{} fired, and the headline is: {headline}", text(fired[0], "id")));
-    }
-    let present = |finding: &&Value| ["info", "warning", "critical"].contains(&text(finding, "status"));
-    let order: Vec<bool> = findings.iter().filter(present).map(is_past).collect();
-    if order.windows(2).any(|pair| pair[0] && !pair[1]) {
-        found.push("what was before the window stands above what was in it".to_owned());
-    }
-    found
-}
-
-fn report(arguments: &[&std::ffi::OsStr]) -> Value {
+fn report(arguments: &[&std::ffi::OsStr]) -> Report {
     let output = rdiag().args(arguments).args(["--format", "json", "--out", "-"]).output().unwrap();
     serde_json::from_slice(&output.stdout)
         .unwrap_or_else(|error| panic!("{arguments:?}: {error}: {}", String::from_utf8_lossy(&output.stderr)))
-}
-
-fn analyzed(recording: &Path) -> Value {
-    report(&["analyze".as_ref(), recording.as_os_str()])
 }
 
 fn entries(folder: &str) -> Vec<PathBuf> {
@@ -83,53 +51,83 @@ fn captures() -> Vec<PathBuf> {
     folders.flat_map(|folder| entries(&folder.to_string_lossy())).collect()
 }
 
-#[test]
-fn no_recorded_host_gives_a_report_that_contradicts_itself() {
-    for host in entries("tests/fixtures/hosts") {
-        let found =
-            contradictions(&report(&["run".as_ref(), "use-method".as_ref(), "--root".as_ref(), host.as_os_str()]));
-        assert!(found.is_empty(), "{}: {found:#?}", host.display());
+/// Reports by any playbook, from the built-in files alone.
+struct Judge(BTreeMap<&'static str, session::NamedPlaybook>);
+
+impl Judge {
+    fn new() -> Self {
+        let sources = session::Sources::default();
+        Self(PLAYBOOKS.into_iter().map(|name| (name, session::resolve_among(name, &sources).unwrap())).collect())
     }
-    for capture in captures() {
-        let found = contradictions(&analyzed(&capture));
-        assert!(found.is_empty(), "{}: {found:#?}", capture.display());
+
+    fn report(&self, recording: &Recording, playbook: &str) -> Report {
+        let plan = self.0[playbook].plan_of(recording).unwrap();
+        session::document(recording, &session::analyze(recording, &plan), &plan, &BTreeMap::new())
     }
 }
 
-/// The sources of the first window of one recording, some of them taken from another.
+#[test]
+fn no_recorded_host_gives_a_report_that_contradicts_itself() {
+    for (host, playbook) in entries("tests/fixtures/hosts").iter().flat_map(|host| [(host, 0), (host, 1)]) {
+        // Each host by the checklist and by one of the symptoms.
+        let at = host.to_string_lossy().bytes().map(usize::from).sum::<usize>() % (PLAYBOOKS.len() - 1) + 1;
+        let playbook = PLAYBOOKS[at * playbook];
+        let report = report(&["run".as_ref(), playbook.as_ref(), "--root".as_ref(), host.as_os_str()]);
+        let found = contradictions(&report);
+        assert!(found.is_empty(), "{playbook} of {}: {found:#?}", host.display());
+    }
+    let judge = Judge::new();
+    for (at, capture) in captures().iter().enumerate() {
+        let recording = mixes::read(capture).recording;
+        for playbook in [recording.playbook.as_str(), PLAYBOOKS[at % (PLAYBOOKS.len() - 1) + 1]] {
+            let Some(playbook) = PLAYBOOKS.iter().find(|name| **name == playbook) else { continue };
+            let found = contradictions(&judge.report(&recording, playbook));
+            assert!(found.is_empty(), "{playbook} of {}: {found:#?}", capture.display());
+        }
+    }
+}
+
+fn cpu_seconds() -> i64 {
+    rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime).tv_sec
+}
+
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok()?.parse().ok()
+}
+
+/// Another seed tries others: `RDIAG_SEED=7 cargo test contradict`, for longer with `RDIAG_MIX_SECONDS=600`.
 #[test]
 fn no_recording_put_together_at_random_gives_a_report_that_contradicts_itself() {
-    let unpacked = |file: &PathBuf| -> Value {
-        let mut text = Vec::new();
-        flate2::read::GzDecoder::new(std::fs::File::open(file).unwrap()).read_to_end(&mut text).unwrap();
-        serde_json::from_slice(&text).unwrap()
-    };
-    // Those with something to contradict.
-    let all: Vec<Value> =
-        captures().iter().filter(|file| file.to_string_lossy().contains("/host/")).map(unpacked).collect();
-    let seed: u64 = std::env::var("RDIAG_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(19);
-    let mut state = seed;
-    let mut random = |below: usize| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 33) as usize % below
-    };
-    let folder = std::env::temp_dir().join(format!("rdiag-contradictions-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
-    for at in 0..40 {
-        let mut mixed = all[random(all.len())].clone();
-        let other = &all[random(all.len())];
-        for (name, record) in other["windows"][0]["collectors"].as_object().unwrap() {
-            if random(2) == 0 {
-                mixed["windows"][0]["collectors"][name] = record.clone();
-            }
+    let seed = number("RDIAG_SEED").unwrap_or(19);
+    let seconds = number("RDIAG_MIX_SECONDS").map_or(SECONDS, |seconds| seconds as i64);
+    println!("RDIAG_SEED={seed}");
+    let judge = Judge::new();
+    let thresholds = mixes::thresholds(&judge.0["use-method"].library);
+    assert!(thresholds.len() > 150, "{} thresholds", thresholds.len());
+    // Those of this host have something to contradict.
+    let is_host = |file: &&PathBuf| file.parent().is_some_and(|folder| folder.ends_with(Path::new("host")));
+    let files: Vec<PathBuf> = captures().iter().filter(is_host).cloned().collect();
+    let all: Vec<mixes::Source> = files.iter().map(mixes::read).collect();
+    let mut random = Random(seed);
+    let end = cpu_seconds() + seconds;
+    let (mut causes, mut there) = (0, 0);
+    let mut failed = Vec::new();
+    let mut mixed = 0;
+    while mixed < MIXES || cpu_seconds() < end {
+        let (base, other) = (random.below(all.len()), random.below(all.len()));
+        let (recording, moved) = mixes::mixed(&all[base], &all[other], &thresholds, &mut random);
+        let playbook = PLAYBOOKS[mixed % PLAYBOOKS.len()];
+        let report = judge.report(&recording, playbook);
+        causes += report.answer.iter().flat_map(|answer| &answer.causes).count();
+        there += report.answer.iter().flat_map(|answer| answer.with(Outcome::Found)).count();
+        let found = contradictions(&report);
+        if !found.is_empty() {
+            let name = |at: usize| files[at].file_name().unwrap_or_default().to_string_lossy();
+            failed.push(format!("mix {mixed}, {playbook}: {} + {}, {moved:?}: {found:#?}", name(base), name(other)));
         }
-        let file = folder.join("recording.json.gz");
-        let mut packed =
-            flate2::write::GzEncoder::new(std::fs::File::create(&file).unwrap(), flate2::Compression::fast());
-        serde_json::to_writer(&mut packed, &mixed).unwrap();
-        packed.finish().unwrap();
-        let found = contradictions(&analyzed(&file));
-        assert!(found.is_empty(), "recording {at} of RDIAG_SEED={seed}: {found:#?}");
+        mixed += 1;
     }
-    std::fs::remove_dir_all(&folder).unwrap();
+    println!("{mixed} mixes, {causes} causes judged, {there} of them found");
+    assert!(causes > 8 * mixed && there > mixed / 4, "{there} of {causes} causes found in {mixed} mixes");
+    assert!(failed.is_empty(), "RDIAG_SEED={seed}, {} of {mixed} mixes: {}", failed.len(), failed.join("\n"));
 }

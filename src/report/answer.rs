@@ -27,7 +27,9 @@ pub(super) fn complete(answer: &mut Answer, findings: &mut [Finding]) {
     answer.causes.sort_by_key(|cause| cause.outcome);
     let found: Vec<&Cause> = answer.with(Outcome::Found).collect();
     findings.sort_by_cached_key(|finding| {
-        let cause = found.iter().position(|cause| cause.rules.contains(&finding.id) && finding.status.fired());
+        // What one of its rules knows of long ago is history, here too.
+        let tells = finding.status.fired() && !finding.is_past();
+        let cause = found.iter().position(|cause| cause.rules.contains(&finding.id) && tells);
         cause.unwrap_or(usize::MAX)
     });
 }
@@ -70,7 +72,9 @@ fn sentence(cause: &Cause, found: &[Cause], findings: &[Finding]) -> String {
     };
     match cause.outcome {
         Outcome::Found | Outcome::Beside => lead(cause, findings).map(|finding| finding.summary.trim().to_owned()),
-        Outcome::Unknown => of(Status::Unknown).find_map(|finding| Some(finding.unavailable.as_ref()?.why.clone())),
+        Outcome::Unknown => of(Status::Unknown)
+            .find_map(|finding| Some(finding.unavailable.as_ref()?.why.clone()))
+            .or_else(|| Some(NOT_RUN.to_owned())),
         Outcome::NotClear => speaks_for(cause, findings).map(|sign| open(&sign, found)),
         Outcome::RuledOut => {
             let skipped = || of(Status::Skipped).find_map(|finding| Some(finding.unavailable.as_ref()?.why.clone()));
@@ -102,6 +106,8 @@ fn open(sign: &Sign<'_>, found: &[Cause]) -> String {
     }
 }
 
+/// Of a cause whose step was called for too late, or by a figure that is missing.
+const NOT_RUN: &str = "the step that looks for it was not run";
 const WITHOUT_SIGNS: &str = ", without the other signs of it";
 
 /// What the rules of a cause say that did not fire, by rule in the order in which the cause names them.

@@ -59,6 +59,12 @@ const FAMILIES: &[&[&str]] = &[
     &["tasks.saturation.lock_code", "tasks.saturation.locks"],
 ];
 
+/// Whether two rules look at one thing from two sides.
+#[must_use]
+pub fn is_same_shortage(rule: &str, other: &str) -> bool {
+    FAMILIES.iter().any(|family| family.contains(&rule) && family.contains(&other))
+}
+
 /// Findings with one cause.
 pub(super) struct Problem<'r> {
     /// What to look at first; its status is that of the problem.

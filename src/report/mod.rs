@@ -94,6 +94,7 @@ use rdiag_model::comparison::Comparison;
 use rdiag_model::{ProbeResult, Report};
 
 pub use build::build;
+pub use causes::is_same_shortage;
 pub use error::ReportError;
 pub use exported::Exported;
 pub use html::{comparison as comparison_html, html, profile as profile_html};

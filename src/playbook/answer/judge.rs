@@ -42,10 +42,13 @@ pub fn conclude(spec: &Answering, seen: &Seen<'_>) -> Answer {
         spec.causes.iter().map(|cause| (cause, is_found(cause))).collect();
     let explained: BTreeSet<&String> =
         decided.iter().filter(|(_, found)| *found == Some(true)).flat_map(|(cause, _)| &cause.rules).collect();
-    // A rule that does not apply here saw no more than one that was not asked.
+    // A rule that does not apply here, or could not be judged, saw no more than one that was not asked.
     let is_unasked = |cause: &PossibleCause| {
-        let saw = |rule: &String| !seen.unasked.contains(rule) && status_of(rule) != Some(Status::Skipped);
-        cause.rules.iter().any(|rule| seen.unasked.contains(rule)) && !cause.rules.iter().any(saw)
+        let blind = |rule: &String| matches!(status_of(rule), Some(Status::Skipped | Status::Unknown));
+        let saw = |rule: &String| !seen.unasked.contains(rule) && !blind(rule);
+        // Where it could not be told whether to ask, something may well point to it.
+        let was_idle = |rule: &String| seen.unasked.contains(rule) && !blind(rule);
+        cause.rules.iter().any(was_idle) && !cause.rules.iter().any(saw)
     };
     let of = |(cause, found): (&PossibleCause, Option<bool>)| {
         let statuses = || cause.rules.iter().filter_map(status_of);

@@ -89,6 +89,12 @@ fn what_no_step_looked_for_is_not_ruled_out() {
     assert!(outcomes(&by_its_condition).contains(&("third", RuledOut)), "it asks no rule");
     let aside = answer_without(Some(5.0), &[("disk.saturation", Status::Skipped)], &["disk.errors"]);
     assert!(outcomes(&aside).contains(&("first", NotLookedFor)), "what does not apply saw nothing");
+    let blind = answer_without(Some(5.0), &[("disk.saturation", Status::Unknown)], &["disk.errors"]);
+    assert!(outcomes(&blind).contains(&("first", NotLookedFor)), "nor did what could not be judged");
+    // Whether to ask could not be told: something may well point to it.
+    let undecided = [("disk.saturation", Status::Unknown), ("disk.errors", Status::Unknown)];
+    let undecided = answer_without(Some(5.0), &undecided, &["disk.errors"]);
+    assert!(outcomes(&undecided).contains(&("first", Unknown)));
 }
 
 #[test]
