@@ -25,6 +25,7 @@ mod drill_down;
 mod elsewhere;
 mod examples;
 mod exports;
+mod false_words;
 mod fleet;
 mod fleet_truth;
 mod fuzzed;

@@ -31,6 +31,13 @@ pub(super) fn rule(loaded: &LoadedRule) -> String {
         let _ = writeln!(out, "Culprit:    {culprit}");
     }
     let _ = writeln!(out, "Defined in: {}\n\nWhy\n  {}\n", loaded.label, rule.why.trim().replace('\n', "\n  "));
+    if !rule.false_if.is_empty() {
+        out.push_str("Its words would be false if\n");
+        for one in &rule.false_if {
+            let _ = writeln!(out, "  - {} ({})", one.situation, one.excluded());
+        }
+        out.push('\n');
+    }
     let _ = writeln!(out, "By hand\n  {}\n\nNext", rule.verify.trim().replace('\n', "\n  "));
     for next in &rule.next {
         let step = next.step();

@@ -23,6 +23,6 @@ pub use evaluate::{Judge, Scope};
 pub use expression::Expressions;
 pub use mutants::{Mutant, mutants};
 pub use references::Reference;
-pub use schema::{Given, GivenInstance, Next, Rule, RuleTest};
+pub use schema::{FalseIf, Given, GivenInstance, Next, Part, Rule, RuleTest};
 pub use selftest::{Bench, Lookup, readings, run_tests};
 pub use values::Values;

@@ -54,6 +54,9 @@ pub struct Rule {
     pub verify: String,
     /// What to do next; steps that only read come first.
     pub next: Vec<Next>,
+    /// In which situations its words would be false, each with what keeps it from saying them there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub false_if: Vec<FalseIf>,
     /// Readings in, status out; at least one that fires and one that stays quiet.
     pub tests: Vec<RuleTest>,
     /// Changes of this rule that no test can notice, as `rdiag check` names them, each with the reason why not.
@@ -84,6 +87,50 @@ pub struct Condition {
     pub when: String,
     /// What it means, for the report.
     pub because: String,
+}
+
+/// A situation in which the words of a rule would be false, and one thing that excludes it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FalseIf {
+    /// What the host is like then.
+    pub situation: String,
+    /// The name of a test of the rule that shows it quiet there, or below warning.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub test: Option<String>,
+    /// The part of the rule that excludes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part: Option<Part>,
+    /// Words of `says` or `why` that leave it open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub caveat: Option<String>,
+}
+
+/// A part of a rule that excludes a situation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Part {
+    /// `applies`.
+    Applies,
+    /// `unless`.
+    Unless,
+    /// `for`.
+    For,
+}
+
+impl FalseIf {
+    /// What excludes it, in words.
+    #[must_use]
+    pub fn excluded(&self) -> String {
+        let test = self.test.as_ref().map(|name| format!("test: {name}"));
+        let part = self.part.map(|part| match part {
+            Part::Applies => "by `applies`".to_owned(),
+            Part::Unless => "by `unless`".to_owned(),
+            Part::For => "by `for`".to_owned(),
+        });
+        let caveat = self.caveat.as_ref().map(|words| format!("it says: {words}"));
+        test.or(part).or(caveat).unwrap_or_default()
+    }
 }
 
 /// A next step: plain text if it only reads, `{do, changes_host: true}` if it changes something.
@@ -120,6 +167,9 @@ impl Next {
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RuleTest {
+    /// What it is about, in a few words, for `false_if`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// Values by reference (`cpu.busy.ratio.mean`, `host.cpus`, `label.fstype`, `log.oom` for the subject that the kernel log names);
     /// `null` is a metric that is not available. The judged instance is called `test`.
     pub given: BTreeMap<String, Option<Given>>,
@@ -183,6 +233,36 @@ impl Rule {
     pub fn conditions(&self) -> Vec<(Status, &str)> {
         let all = [(Status::Critical, &self.critical), (Status::Warning, &self.warning), (Status::Info, &self.info)];
         all.into_iter().filter_map(|(status, text)| Some((status, text.as_deref()?))).collect()
+    }
+
+    /// Situations of `false_if` that nothing excludes, each with what is wrong.
+    #[must_use]
+    pub fn open_situations(&self) -> Vec<String> {
+        let flat = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let worst = self.conditions().first().map(|(status, _)| *status);
+        let is_quiet = |name: &String| {
+            let test = self.tests.iter().find(|test| test.name.as_ref() == Some(name));
+            test.is_some_and(|test| !test.expect.fired() || test.expect == Status::Info && worst > Some(Status::Info))
+        };
+        let wrong = |one: &FalseIf| {
+            let count = [one.test.is_some(), one.part.is_some(), one.caveat.is_some()].map(usize::from).iter().sum();
+            let has_part = |part: &Part| match part {
+                Part::Applies => self.applies.is_some(),
+                Part::Unless => self.unless.is_some(),
+                Part::For => self.hold.is_some(),
+            };
+            let is_said =
+                |words: &String| [&self.says, &self.why].iter().any(|text| flat(text).contains(words.as_str()));
+            match (count, &one.test, &one.part, &one.caveat) {
+                (1, Some(name), ..) if !is_quiet(name) => Some(format!("no test named {name:?} shows the rule quiet")),
+                (1, _, Some(part), _) if !has_part(part) => Some("the rule has no such part".to_owned()),
+                (1, _, _, Some(words)) if !is_said(words) => Some(format!("neither `says` nor `why` has {words:?}")),
+                (1, ..) => None,
+                _ => Some("give one of test, part and caveat".to_owned()),
+            }
+        };
+        let open = |one: &FalseIf| Some(format!("false_if {:?}: {}", one.situation, wrong(one)?));
+        self.false_if.iter().filter_map(open).collect()
     }
 
     /// All expressions, with the key that each stands under.

@@ -32,6 +32,7 @@ pub fn run_tests(rule: &Rule, metric_ids: &[&str], lookup: Lookup<'_>) -> Vec<St
     if !quiet {
         problems.push("no test keeps it quiet (expect: ok)".into());
     }
+    problems.extend(rule.open_situations());
     for (status, _) in rule.conditions() {
         if !rule.tests.iter().any(|test| test.expect == status) {
             problems.push(format!("no test reaches {}", status.word()));
