@@ -18,6 +18,7 @@ pub(super) fn complete(findings: &mut [Finding], recording: &Recording) {
     let hits = limits::hits(findings);
     let held = deleted::held(findings);
     let writers = frozen::writers(recording);
+    let parent = unseen::parent(findings);
     for finding in findings {
         answered::complete(finding, &judged, &host.kernel);
         limits::complete(finding, &hits);
@@ -25,7 +26,7 @@ pub(super) fn complete(findings: &mut [Finding], recording: &Recording) {
         refaults::complete(finding, host);
         frozen::complete(finding, &writers);
         niced::complete(finding);
-        unseen::complete(finding);
+        unseen::complete(finding, parent.as_deref());
     }
 }
 
