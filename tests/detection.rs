@@ -13,7 +13,8 @@ use crate::support::path;
 const ALLOWING: [&str; 2] = ["assert_nothing_else_fired(", "report_fired("];
 
 /// Calls that judge a whole host.
-const JUDGING: [&str; 4] = ["recorded_report(", "report_of_tree(", "live_report(", "live_report_every("];
+const JUDGING: [&str; 6] =
+    ["recorded_report(", "report_of_tree(", "live_report(", "live_report_every(", "report_told(", ".report("];
 
 /// Ids of all rules, by the file that holds them.
 pub(crate) fn rules() -> Vec<String> {

@@ -5,7 +5,7 @@ use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::Value;
 
-use crate::support::{Load, rdiag, wait_until};
+use crate::support::{Load, rdiag, report_told, wait_until};
 
 /// Waits until a Python load has said that it is there, by the name `begun`.
 pub(super) fn has_said_begun(load: &Load) -> bool {
@@ -91,8 +91,7 @@ impl Space {
         let times = ["--duration", duration, "--interval", "400ms"];
         let output =
             self.within(&program, &[&["run", "use-method", "--format", "json", "--out", "-"], &times[..]].concat());
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        serde_json::from_slice(&output.stdout).unwrap()
+        report_told(&output)
     }
 }
 

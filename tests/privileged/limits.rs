@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 use serde_json::Value;
 
 use crate::support::{
-    Load, Need, alone, assert_nothing_else_fired, finding, findings, has, live_report, rdiag, wait_until,
+    Load, Need, alone, assert_nothing_else_fired, finding, findings, has, live_report, rdiag, report_told, wait_until,
 };
 
 /// A network namespace with loopback and with a neighbour, 10.9.8.2, that takes packets and answers none.
@@ -60,8 +60,7 @@ impl Cell {
         let duration = format!("{seconds}s");
         let output =
             self.within(&program, &["run", "use-method", "--format", "json", "--out", "-", "--duration", &duration]);
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        serde_json::from_slice(&output.stdout).unwrap()
+        report_told(&output)
     }
 
     /// How many sockets are in this state.

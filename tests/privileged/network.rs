@@ -5,7 +5,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::support::{
-    Load, Need, alone, assert_nothing_else_fired, finding, findings, has, live_report, rdiag, wait_until,
+    Load, Need, alone, assert_nothing_else_fired, finding, findings, has, live_report, rdiag, report_told, wait_until,
 };
 
 /// A listener on a port of its own choice that accepts nothing; twelve clients come a second later and wait.
@@ -189,8 +189,7 @@ impl Pair {
         command.args(["netns", "exec", name]).arg(program);
         command.args(["run", "use-method", "--format", "json", "--out", "-", "--duration", &format!("{seconds}s")]);
         let output = command.output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        serde_json::from_slice(&output.stdout).unwrap()
+        report_told(&output)
     }
 }
 

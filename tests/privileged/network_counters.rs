@@ -4,7 +4,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::support::{Load, Need, alone, assert_nothing_else_fired, finding, has, rdiag, wait_until};
+use crate::support::{Load, Need, alone, assert_nothing_else_fired, finding, has, rdiag, report_told, wait_until};
 
 const NEEDS: &[Need] = &[
     Need::Root,
@@ -76,8 +76,7 @@ fn report(kind: &str) -> Value {
         .args(["run", "use-method", "--format", "json", "--out", "-", "--duration", "5s"])
         .output()
         .unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&output.stdout).unwrap()
+    report_told(&output)
 }
 
 const RULES: [(&str, &str); 4] = [

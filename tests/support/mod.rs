@@ -74,6 +74,14 @@ pub fn live_report_every(interval: &str, seconds: u32) -> Value {
     report
 }
 
+/// What a run of use-method that was started elsewhere, as in a network namespace, wrote to stdout.
+pub fn report_told(output: &std::process::Output) -> Value {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let report = serde_json::from_slice(&output.stdout).expect("stdout holds JSON and nothing else");
+    tell_judged(&report);
+    report
+}
+
 /// Says what fired: each rule with its status, and who is blamed. The ledger of proofs keeps it.
 fn tell_judged(report: &Value) {
     let findings = report["findings"].as_array().unwrap().iter();
