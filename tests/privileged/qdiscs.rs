@@ -4,7 +4,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::support::{Load, Need, assert_nothing_else_fired, beside_others, findings, has, rdiag};
+use crate::support::{Load, Need, assert_nothing_else_fired, beside_others, findings, has, rdiag, report_told};
 
 /// 2000 datagrams a second of 1000 bytes to 10.9.7.2, each port in turn.
 const DATAGRAMS: &str = "
@@ -57,8 +57,7 @@ impl Wired {
         command.args(["netns", "exec", &self.name]).arg(rdiag().get_program());
         command.args(["run", "use-method", "--format", "json", "--out", "-", "--duration", &format!("{seconds}s")]);
         let output = command.output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        serde_json::from_slice(&output.stdout).unwrap()
+        report_told(&output)
     }
 }
 
@@ -94,6 +93,47 @@ fn packets_that_a_token_bucket_drops_are_found_with_the_interface_and_the_kind()
     assert!(summary.starts_with("e0 qdisc tbf dropped ") && summary.contains("overlimits"), "{summary}");
     assert!(!summary.contains(" 0 overlimits"), "{summary}");
     assert_eq!(found["culprit"]["name"], "e0 tbf", "{found:#}");
+}
+
+/// What `tc -s` counts at the root of e0: packets sent, dropped and over the limit.
+fn by_tc(wired: &Wired) -> [f64; 3] {
+    let shown = ["netns", "exec", &wired.name, "tc", "-s", "-j", "qdisc", "show", "dev", "e0"];
+    let output = Command::new("ip").args(shown).output().unwrap();
+    let all: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let root = all.as_array().unwrap().iter().find(|one| one["root"] == true).expect("a root");
+    ["packets", "drops", "overlimits"].map(|figure| root[figure].as_f64().unwrap())
+}
+
+#[test]
+#[ignore = "needs: root, ip, tc, python3"]
+fn what_a_queueing_discipline_sent_and_dropped_is_what_tc_shows() {
+    let _beside = beside_others();
+    if !has(&FOR_SHAPING) {
+        return;
+    }
+    let wired = Wired::shaped("agrees", &["qdisc add dev e0 root tbf rate 1mbit burst 4kb limit 8kb"]);
+    let _load = wired.sender(&["9"]);
+    let (before, began) = (by_tc(&wired), std::fs::read_to_string("/proc/uptime").unwrap());
+    let report = wired.report(5);
+    let (after, ended) = (by_tc(&wired), std::fs::read_to_string("/proc/uptime").unwrap());
+    let uptime = |text: &str| text.split(' ').next().unwrap().parse::<f64>().unwrap();
+    let seconds = uptime(&ended) - uptime(&began);
+    let found = dropped(&report, "e0 tbf");
+    let window = found["window_seconds"].as_f64().unwrap();
+    println!("| figure | tc -s, per second | rdiag, per second |\n|---|---:|---:|");
+    for (at, name) in ["packets", "drops", "overlimits"].iter().enumerate() {
+        let metric = format!("network.qdisc.{name}.count");
+        let evidence = found["evidence"].as_array().unwrap().iter().find(|one| one["metric"] == metric.as_str());
+        let Some(ours) = evidence.and_then(|one| one["total"].as_f64()) else {
+            assert_eq!(*name, "overlimits", "{metric} is evidence: {found:#}");
+            continue;
+        };
+        let (ours, theirs) = (ours / window, (after[at] - before[at]) / seconds);
+        println!("| {name} | {theirs:.1} | {ours:.1} |");
+        // The sender is even; the windows are not the same.
+        assert!((ours - theirs).abs() < 0.15 * theirs + 2.0, "{name}: {ours} here, {theirs} by tc");
+        assert!(theirs > 1.0, "{name}: {theirs} by tc");
+    }
 }
 
 #[test]
