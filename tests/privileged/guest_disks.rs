@@ -302,6 +302,43 @@ fn vm_a_disk_that_stands_still_swap_that_fails_and_dirty_memory_that_is_written_
     );
 }
 
+#[test]
+#[ignore = "needs: root, a kernel of the matrix with its modules, python3"]
+fn vm_disk_errors_of_seconds_before_the_window_are_critical_and_their_age_is_said() {
+    let _alone = alone();
+    if !ready() {
+        return;
+    }
+    // What the kernel says in its first minute is about what it found at boot.
+    let uptime = || std::fs::read_to_string("/proc/uptime").unwrap().split('.').next().unwrap().parse::<u32>().unwrap();
+    assert!(wait_until(120, || uptime() > 62), "the guest runs");
+    let log = KernelLog::new();
+    let scsi = ScsiDisk::new();
+    let read = format!("dd if=/dev/{} of=/dev/null bs=4k skip=256 count=1 iflag=direct", scsi.name);
+    let read = std::process::Command::new("sh").args(["-c", &read]).output().unwrap();
+    let is_logged = || KernelLog::all_lines().contains(&format!("error, dev {}", scsi.name));
+    let was_logged = wait_until(20, is_logged);
+    std::thread::sleep(std::time::Duration::from_secs(3));
+    let report = live_report_every("1s", 5);
+    let name = scsi.name.clone();
+    drop((scsi, log));
+
+    assert!(!read.status.success() && was_logged, "the disk cannot read this sector");
+    let failed = finding(&report, "disk.errors", None);
+    assert_eq!(
+        (&failed["status"], &failed["culprit"]["name"]),
+        (&"critical".into(), &name.as_str().into()),
+        "{failed:#}"
+    );
+    // The disk answered everything within the window: the finding is of before it, and says when.
+    assert!(failed["seconds_before"].as_f64().is_some_and(|before| (2.0..60.0).contains(&before)), "{failed:#}");
+    assert!(failed["title"].as_str().unwrap().contains("before"), "{failed:#}");
+    assert!(failed["summary"].as_str().unwrap().contains("The newest is from "), "{failed:#}");
+    let headline = report["verdict"]["headline"].as_str().unwrap();
+    assert!(headline.contains("before the window"), "{headline}");
+    assert_nothing_else_fired(&report, &["disk.errors", "cpu."]);
+}
+
 /// So many threads read from a disk, past the page cache.
 const MANY_READ: &str = "
 import mmap, os, random, sys, threading
