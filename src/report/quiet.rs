@@ -41,7 +41,7 @@ fn any_alternative(condition: &str, value: f64, slack: f64, is_open: &dyn Fn(&[&
         let is_share =
             |part: &&str| COMPARED.iter().any(|with| bare(part).starts_with(with)) && Comparison::of(part).is_none();
         let holds = |(_, comparison): &(usize, Comparison)| comparison.holds(value, slack);
-        is_about && asked.iter().all(holds) && !parts.iter().any(|part| is_share(&part)) && is_open(&parts)
+        is_about && asked.iter().all(holds) && !parts.iter().any(is_share) && is_open(&parts)
     })
 }
 
