@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::readers::with_peak;
 use crate::support::{path, rdiag};
 
 /// What a command says, its exit code, and what it prints.
@@ -71,6 +72,36 @@ fn a_sick_time_is_unlike_the_normal_ones_and_a_normal_one_is_not() {
     let (code, said, _) = told(&kept, &["list"]);
     assert!(code == Some(3) && said.contains("There is none in "), "{said}");
     assert_eq!(told(&kept, &["compare", "normal", quiet]).0, Some(2));
+}
+
+#[test]
+fn of_a_baseline_one_recording_at_a_time_is_in_memory() {
+    let place = tempfile::tempdir().unwrap();
+    let quiet = recorded(place.path(), "whole-host-quiet");
+    let days: Vec<String> = (0..5).map(|day| at_another_day(place.path(), quiet.to_str().unwrap(), day)).collect();
+    let mut peaks = Vec::new();
+    for day in &days {
+        let mut own = rdiag::session::read_recording(&std::fs::read(day).unwrap()).unwrap();
+        let record = own.windows.first_mut().unwrap().collectors.get_mut("diskstats").unwrap();
+        let label = || [("class".to_owned(), "hdd".to_owned())].into();
+        record.labels.extend((0..60_000).map(|at| (format!("disk{at}"), label())));
+        std::fs::write(day, serde_json::to_vec(&own).unwrap()).unwrap();
+        // With one that is large, and at the end with five of them.
+        if day != &days[0] && day != &days[4] {
+            continue;
+        }
+        let kept = place.path().join(format!("kept-{}", peaks.len()));
+        let save = [&["save", "normal"], &days.iter().map(String::as_str).collect::<Vec<_>>()[..]].concat();
+        let (code, said, _) = told(&kept, &save);
+        assert_eq!(code, Some(0), "{said}");
+        let args = ["baseline", "compare", "normal", quiet.to_str().unwrap(), "--baselines", kept.to_str().unwrap()];
+        let (output, peak) = with_peak(&args.map(std::ffi::OsStr::new));
+        assert!(output.status.success(), "{output:?}");
+        peaks.push(peak);
+    }
+    let [one, five] = peaks[..] else { panic!("{peaks:?}") };
+    println!("{one} KiB with one large recording, {five} KiB with five");
+    assert!(five < one + one / 4, "{five} KiB for five large recordings, {one} KiB for one");
 }
 
 #[test]

@@ -19,16 +19,21 @@ const JUDGED: u64 = 768;
 
 /// A recording with these windows, packed.
 fn recording(folder: &Path, name: &str, windows: &str) -> PathBuf {
+    recording_with(folder, name, "windows", &format!("[{windows}]"))
+}
+
+/// A recording of which one part is this text, packed.
+fn recording_with(folder: &Path, name: &str, part: &str, part_text: &str) -> PathBuf {
     let packed = std::fs::read(path("tests/fixtures/recordings/orders-dsync.json.gz")).unwrap();
     let mut text = String::new();
     GzDecoder::new(packed.as_slice()).read_to_string(&mut text).unwrap();
     let mut whole: serde_json::Value = serde_json::from_str(&text).unwrap();
-    whole["windows"] = "HERE".into();
+    whole[part] = "HERE".into();
     let file = folder.join(name);
     let mut packer = GzEncoder::new(std::fs::File::create(&file).unwrap(), Compression::fast());
     let text = whole.to_string();
     let (before, after) = text.split_once("\"HERE\"").unwrap();
-    for part in [before, "[", windows, "]", after] {
+    for part in [before, part_text, after] {
         packer.write_all(part.as_bytes()).unwrap();
     }
     packer.finish().unwrap();
@@ -91,6 +96,51 @@ fn a_recording_that_would_take_gigabytes_is_refused() {
         }
         std::fs::remove_file(file).unwrap();
     }
+}
+
+#[test]
+fn small_files_whose_maps_and_lists_would_take_hundreds_of_mebibytes_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let point = "{\"at\":0,\"state\":\"R\",\"utime\":0,\"stime\":0,\"minor_faults\":0,\"major_faults\":0,\"threads\":1,\
+                 \"resident_pages\":1}";
+    let process = |at: usize| {
+        format!(
+            "{{\"pid\":{at},\"ppid\":1,\"start_ticks\":1,\"comm\":\"\",\"first\":0,\"last\":5,\"points\":[{point}]}}"
+        )
+    };
+    let steps = window("").replace("\"steps\":[]", &format!("\"steps\":[{}]", many(6_000_000, |_| "\"a\"".into())));
+    let facts = format!("{{\"facts\":{{{}}}}}", many(2_200_000, |at| format!("\"{at:x}\":\"b\"")));
+    let gap = "{\"reason\":\"absent\",\"why\":\"\"}";
+    let bombs = [
+        ("collectors", "windows", format!("[{}]", window(&many(700_000, |at| format!("\"{at:x}\":{{\"times\":[]}}"))))),
+        (
+            "gaps",
+            "windows",
+            format!(
+                "[{}]",
+                collector("diskstats", &format!("\"gaps\":{{{}}}", many(1_200_000, |at| format!("\"{at:x}\":{gap}"))))
+            ),
+        ),
+        ("steps", "windows", format!("[{steps}]")),
+        (
+            "processes",
+            "windows",
+            format!("[{}]", collector("processes", &format!("\"processes\":[{}]", many(400_000, process)))),
+        ),
+        ("facts", "setup", facts),
+        ("params", "params", format!("{{{}}}", many(2_200_000, |at| format!("\"{at:x}\":\"b\"")))),
+    ];
+    for (name, part, text) in bombs {
+        let file = recording_with(folder.path(), name, part, &text);
+        assert!(std::fs::metadata(&file).unwrap().len() < 16 << 20, "{name} is no small file");
+        let (code, said) = told("analyze", &[&file], REFUSED);
+        assert!(code == Some(2) && said.contains("it would take more than 256 MiB of memory"), "{name}: {said}");
+    }
+    let report = folder.path().join("report.json");
+    std::fs::write(&report, format!("{{\"format_version\":1,\"findings\":[{}]}}", many(1_000_000, |_| "{}".into())))
+        .unwrap();
+    let (code, said) = told("report", &[&report], REFUSED);
+    assert!(code == Some(2) && said.contains("it would take more than 256 MiB of memory"), "{said}");
 }
 
 #[test]

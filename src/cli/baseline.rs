@@ -12,16 +12,18 @@ use super::output::json;
 use super::state;
 use super::ui::{Text, Ui};
 use crate::cli::exit::{Exit, Failure};
-use crate::session::{self, Sources};
+use crate::session::{self, Sources, StoreError};
 use crate::{report, shown};
 use rdiag_kernel::host::files::Folder;
+use rdiag_model::Metrics;
 use rdiag_model::quantity::{self, bytes};
 use rdiag_model::report::Usual;
-use rdiag_model::{Metrics, Recording};
 
 /// Bytes of a recording, and recordings of a baseline.
 const MAX_FILE: u64 = 64 << 20;
 const MOST: usize = 50;
+/// Bytes of all of them: they are held packed, since the process that reads them cannot open them.
+const MAX_ALL: u64 = 256 << 20;
 /// Longest name.
 const LONGEST: usize = 64;
 /// Intervals of the recording that is compared: from fewer, a median says little.
@@ -154,6 +156,8 @@ fn save(place: &Path, name: &str, recordings: &[PathBuf], ui: &Ui) -> Result<Exi
     {
         return Err(Failure::usage(format!("{} is the same recording as one before it", twin.name), None));
     }
+    let size: usize = inputs.iter().map(|(_, bytes)| bytes.len()).sum();
+    within(u64::try_from(size).unwrap_or(u64::MAX))?;
     let folder = Folder::keeping(place).map_err(Failure::io(format!("preparing {}", place.display())))?;
     if files(&folder, None)?.iter().any(|(file, _)| baseline_of(file) == Some(name)) {
         let hint = format!("`rdiag baseline remove {name}` deletes it");
@@ -161,25 +165,23 @@ fn save(place: &Path, name: &str, recordings: &[PathBuf], ui: &Ui) -> Result<Exi
     }
     let sources = session::sources_for(None)?;
     confined(ui, Some(&folder), |desk| {
-        let read = |(input, bytes): &(Input, Vec<u8>)| {
-            session::read_recording(bytes).map_err(|source| input.foreign(bytes, source))
-        };
-        let all = inputs.iter().map(read).collect::<Result<Vec<_>, _>>()?;
-        if let Some((first, others)) = all.split_first()
-            && let Some((other, differs)) =
-                others.iter().find_map(|other| Some((other, differences(other, first).pop()?)))
-        {
-            let message = format!("the recordings are of different conditions: {differs} ({})", other.started);
-            return Err(Failure::usage(message, Some("keep them under two names")));
+        let (mut first, mut intervals) = (None, 0);
+        // One at a time is held.
+        for (input, bytes) in &inputs {
+            let (own, metrics) = understood(bytes, &sources, |source| input.foreign(bytes, source))?;
+            let differs = differences(&own, first.get_or_insert_with(|| own.clone())).pop();
+            if let Some(differs) = differs {
+                let message = format!("the recordings are of different conditions: {differs} ({})", own.started);
+                return Err(Failure::usage(message, Some("keep them under two names")));
+            }
+            intervals += metrics.intervals;
         }
-        let intervals: usize =
-            all.iter().map(|recording| metrics(recording, &sources).map(|of| of.intervals)).sum::<Result<_, _>>()?;
         if intervals < session::SAMPLES {
             let message =
                 format!("{intervals} intervals say little about what varies; {} are needed", session::SAMPLES);
             return Err(Failure::usage(message, Some("record for longer (-d 60s), or give several recordings")));
         }
-        let count = recordings_of(all.len());
+        let count = recordings_of(inputs.len());
         for (at, (_, bytes)) in inputs.iter().enumerate() {
             let file = format!("{name}.{at}{ENDING}");
             let attempt = format!("writing {}", place.join(&file).display());
@@ -230,25 +232,31 @@ fn compare(place: &Path, name: &str, path: &Path, anyway: bool, as_json: bool, u
         let attempt = format!("reading {}", place.join(&file).display());
         folder.read(&file, MAX_FILE).map_err(Failure::io(attempt)).map(|bytes| (file, bytes))
     };
-    let then = files(&folder, Some(name))?.into_iter().map(read).collect::<Result<Vec<_>, _>>()?;
+    let files = files(&folder, Some(name))?;
+    within(files.iter().fold(0, |sum, (_, size)| sum.saturating_add(*size)))?;
+    let kept = files.into_iter().map(read).collect::<Result<Vec<_>, _>>()?;
     let input = Input::open(path, &["recording.json.gz"])?;
     let sources = session::sources_for(None)?;
     confined(ui, None, |_| {
         let bytes = input.bytes(MAX_FILE)?;
-        let now = session::read_recording(&bytes).map_err(|source| input.foreign(&bytes, source))?;
-        let kept = |(file, bytes): &(String, Vec<u8>)| {
-            session::read_recording(bytes).map_err(|source| Failure::Recording { path: file.clone(), source })
-        };
-        let then = then.iter().map(kept).collect::<Result<Vec<Recording>, _>>()?;
-        let differ = then.first().map(|first| differences(&now, first)).unwrap_or_default();
-        if !differ.is_empty() && !anyway {
-            let message = format!("the baseline {name} is of other conditions: {}", differ.join("; "));
-            return Err(Failure::usage(message, Some("--anyway compares them all the same")));
+        let (now, own) = understood(&bytes, &sources, |source| input.foreign(&bytes, source))?;
+        drop(bytes);
+        // One at a time is held, and of those before it what is compared.
+        let mut then = Vec::new();
+        for (path, bytes) in kept {
+            let (conditions, metrics) =
+                understood(&bytes, &sources, |source| Failure::Recording { path: path.clone(), source })?;
+            if then.is_empty() {
+                let differ = differences(&now, &conditions);
+                if !differ.is_empty() && !anyway {
+                    let message = format!("the baseline {name} is of other conditions: {}", differ.join("; "));
+                    return Err(Failure::usage(message, Some("--anyway compares them all the same")));
+                }
+                differ.iter().for_each(|one| ui.note(shown!("other conditions: {}", Text::seen(one))));
+            }
+            then.push(session::comparable(metrics, &own));
         }
-        differ.iter().for_each(|one| ui.note(shown!("other conditions: {}", Text::seen(one))));
-        let own = metrics(&now, &sources)?;
-        let of_then = then.iter().map(|recording| metrics(recording, &sources)).collect::<Result<Vec<_>, _>>()?;
-        let all: Vec<&Metrics> = of_then.iter().collect();
+        let all: Vec<&Metrics> = then.iter().collect();
         let (compared, unlike) = session::unlike(&own, &all, LEAST, SHOWN);
         if compared == 0 {
             let message = format!("nothing can be compared: {} has fewer than {LEAST} intervals", input.name);
@@ -271,24 +279,50 @@ fn recordings_of(count: usize) -> String {
     format!("{count} recording{}", if count == 1 { "" } else { "s" })
 }
 
-/// The figures of the first window, which no drill-down disturbs.
-fn metrics(recording: &Recording, sources: &Sources) -> Result<Metrics, Failure> {
-    let plan = session::resolve_recorded(&recording.playbook, sources)?.plan_of(recording)?;
-    Ok(session::analyze(recording, &plan).metrics.into_iter().next().unwrap_or_default())
+/// Refuses more bytes than are held.
+fn within(bytes: u64) -> Result<(), Failure> {
+    let hint = "keep fewer of them, or shorter ones";
+    let message = || format!("the recordings of a baseline are larger than {} MiB together", MAX_ALL >> 20);
+    if bytes > MAX_ALL { Err(Failure::usage(message(), Some(hint))) } else { Ok(()) }
 }
 
-/// In what two recordings differ that changes figures by itself.
-fn differences(now: &Recording, then: &Recording) -> Vec<String> {
-    let interval = |of: &Recording| of.windows.first().map_or(0.0, |window| window.interval_seconds);
-    let is_interval = (interval(now) - interval(then)).abs() < 1e-3;
-    let [memory_now, memory_then] = [now, then].map(|of| bytes(of.host.memory_bytes as f64));
+/// What changes figures by itself.
+#[derive(Debug, Clone)]
+struct Conditions {
+    hostname: String,
+    kernel: String,
+    cpus: String,
+    memory: String,
+    interval_seconds: f64,
+    started: String,
+}
+
+/// A recording's conditions, and the figures of its first window, which no drill-down disturbs.
+fn understood(
+    bytes: &[u8],
+    sources: &Sources,
+    foreign: impl FnOnce(StoreError) -> Failure,
+) -> Result<(Conditions, Metrics), Failure> {
+    let recording = session::read_recording(bytes).map_err(foreign)?;
+    let plan = session::resolve_recorded(&recording.playbook, sources)?.plan_of(&recording)?;
+    let metrics = session::analyze(&recording, &plan).metrics.into_iter().next().unwrap_or_default();
+    let interval_seconds = recording.windows.first().map_or(0.0, |window| window.interval_seconds);
+    let (host, started) = (recording.host, recording.started);
+    let (cpus, memory) = (host.cpus.to_string(), quantity::bytes(host.memory_bytes as f64));
+    Ok((Conditions { hostname: host.hostname, kernel: host.kernel, cpus, memory, interval_seconds, started }, metrics))
+}
+
+/// In what two recordings differ.
+fn differences(now: &Conditions, then: &Conditions) -> Vec<String> {
+    let is_interval = (now.interval_seconds - then.interval_seconds).abs() < 1e-3;
+    let [every_now, every_then] = [now, then].map(|of| quantity::seconds(of.interval_seconds));
     let differ = [
-        (now.host.hostname != then.host.hostname, "host", now.host.hostname.clone(), then.host.hostname.clone()),
-        (now.host.kernel != then.host.kernel, "kernel", now.host.kernel.clone(), then.host.kernel.clone()),
-        (now.host.cpus != then.host.cpus, "CPUs", now.host.cpus.to_string(), then.host.cpus.to_string()),
-        (memory_now != memory_then, "memory", memory_now, memory_then),
-        (!is_interval, "interval", quantity::seconds(interval(now)), quantity::seconds(interval(then))),
+        (now.hostname != then.hostname, "host", &now.hostname, &then.hostname),
+        (now.kernel != then.kernel, "kernel", &now.kernel, &then.kernel),
+        (now.cpus != then.cpus, "CPUs", &now.cpus, &then.cpus),
+        (now.memory != then.memory, "memory", &now.memory, &then.memory),
+        (!is_interval, "interval", &every_now, &every_then),
     ];
-    let told = |(_, what, now, then): (bool, &str, String, String)| format!("{what} {now}, in the baseline {then}");
+    let told = |(_, what, now, then): (bool, &str, &String, &String)| format!("{what} {now}, in the baseline {then}");
     differ.into_iter().filter(|one| one.0).map(told).collect()
 }

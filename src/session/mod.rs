@@ -45,12 +45,12 @@ pub use library::{
 };
 pub use past::{
     AROUND, Given, HistoryFile, Journal, NEAR, Origin, Past, Piece, SAMPLES, Side, Span, around, around_elsewhere,
-    elsewhere, given, interval, joined, past, past_every, pieces, sosreport, temper, unlike, usual,
+    comparable, elsewhere, given, interval, joined, past, past_every, pieces, sosreport, temper, unlike, usual,
 };
 pub use probe::{PROBING, ProbeEnd, ProbeRequest, probe};
 pub use roles::{dimension_of, is_fleeting, role};
 pub use rows::{errors, facts, figure, is_compared, is_error, row_without_run, rows};
 pub use run::{Observer, Run, run, work_of};
-pub use store::{StoreError, read_recording, read_report, write_recording};
+pub use store::{LARGEST, StoreError, read_recording, read_report, write_recording};
 pub use survey::{Surveyed, survey, survey_probes};
 pub use watch::{TAIL, Trigger, Watch, WatchError, begins, critical_only, in_words as incident_in_words, watch};

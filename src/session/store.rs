@@ -9,6 +9,7 @@ use thiserror::Error;
 
 mod bounds;
 mod numbers;
+mod weight;
 
 use super::armor::{ArmorError, bare};
 use bounds::{Head, bounded};
@@ -16,7 +17,7 @@ use rdiag_model::recording::FORMAT_VERSION;
 use rdiag_model::{Recording, Report};
 
 /// A recording is never larger unpacked, since it has ten bytes of text for each of its values; a gzip bomb is.
-const MAX_BYTES: u64 = 256 << 20;
+pub const LARGEST: u64 = 256 << 20;
 
 /// A recording that cannot be used.
 #[derive(Debug, Error)]
@@ -37,11 +38,17 @@ pub enum StoreError {
         found: u64,
     },
     /// It would fill the memory.
-    #[error("it is larger than {} MiB unpacked", MAX_BYTES >> 20)]
+    #[error("it is larger than {} MiB unpacked", LARGEST >> 20)]
     TooLarge,
     /// So would what it is made of.
     #[error("it consists of more than {0}: more than a recording has")]
     TooMany(String),
+    /// So would all of it together.
+    #[error("it would take more than {mib} MiB of memory: more than a recording of a very large host")]
+    TooHeavy {
+        /// That many.
+        mib: usize,
+    },
     /// The disk or the system failed.
     #[error(transparent)]
     Io(#[from] io::Error),
@@ -61,14 +68,14 @@ pub fn read_recording(bytes: &[u8]) -> Result<Recording, StoreError> {
     let bytes = &*bare(bytes)?;
     let mut text = Vec::new();
     if bytes.starts_with(&[0x1f, 0x8b]) {
-        let read = GzDecoder::new(bytes).take(MAX_BYTES + 1).read_to_end(&mut text);
+        let read = GzDecoder::new(bytes).take(LARGEST + 1).read_to_end(&mut text);
         match read {
-            Ok(size) if size as u64 > MAX_BYTES => return Err(StoreError::TooLarge),
+            Ok(size) if size as u64 > LARGEST => return Err(StoreError::TooLarge),
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Err(StoreError::Truncated),
             Err(error) => return Err(StoreError::Foreign(error.to_string())),
         }
-    } else if bytes.len() as u64 > MAX_BYTES {
+    } else if bytes.len() as u64 > LARGEST {
         return Err(StoreError::TooLarge);
     } else {
         text.extend_from_slice(bytes);
@@ -81,6 +88,7 @@ pub fn read_recording(bytes: &[u8]) -> Result<Recording, StoreError> {
         (Some(_), Some(_)) => head.bounded()?,
         _ => return Err(StoreError::Foreign("it has no format_version and windows".into())),
     }
+    weight::bounded(&text)?;
     numbers::bounded(&text, numbers::OF_RECORDING)?;
     serde_json::from_slice(&text).map_err(|error| judge(&error))
 }
@@ -88,6 +96,7 @@ pub fn read_recording(bytes: &[u8]) -> Result<Recording, StoreError> {
 /// Reads a report.json.
 pub fn read_report(bytes: &[u8]) -> Result<Report, StoreError> {
     bounded(bytes)?;
+    weight::bounded(bytes)?;
     numbers::bounded(bytes, numbers::OF_REPORT)?;
     let report: Report = serde_json::from_slice(bytes).map_err(|error| {
         let foreign = format!("it is no report.json ({error}); a recording is judged with `rdiag analyze`");

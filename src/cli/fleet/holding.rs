@@ -2,10 +2,10 @@
 
 use std::io::{self, BufRead, Read};
 
-use crate::session::ArmorKind;
+use crate::session::{ArmorKind, LARGEST};
 
 /// A recording is no larger, packed and unpacked.
-pub(super) const MOST: u64 = 512 << 20;
+pub(super) const MOST: u64 = LARGEST;
 /// How each packed recording begins: the magic number of gzip, and its only method.
 pub(super) const MAGIC: [u8; 3] = [0x1f, 0x8b, 8];
 /// Bytes by which the beginning of a recording is known, packed or as text.
@@ -88,7 +88,7 @@ impl<R: Read> HoldingReader<R> {
 
     fn more(&mut self) -> io::Result<usize> {
         if (self.held.len() - self.begin) as u64 > MOST {
-            return Err(io::Error::other("it is larger than 512 MiB"));
+            return Err(io::Error::other(format!("it is larger than {} MiB", MOST >> 20)));
         }
         let before = self.held.len();
         self.held.resize(before + CHUNK, 0);

@@ -150,7 +150,7 @@ pub fn taken_apart(from: impl Read) -> io::Result<Vec<Option<Vec<u8>>>> {
 fn packed<R: Read>(reader: &mut HoldingReader<R>) -> Result<(), String> {
     let size = io::copy(&mut GzDecoder::new(&mut *reader).take(MOST + 1), &mut io::sink());
     match size {
-        Ok(size) if size > MOST => Err("it is larger than 512 MiB unpacked".to_owned()),
+        Ok(size) if size > MOST => Err(format!("it is larger than {} MiB unpacked", MOST >> 20)),
         Ok(_) => Ok(()),
         Err(error) => Err(format!("it is cut off or damaged: {error}")),
     }

@@ -20,7 +20,7 @@ pub use self::beside::NEAR;
 pub use self::changes::AROUND;
 pub use self::elsewhere::{Given, Journal, elsewhere, given, joined, sosreport, temper};
 pub use self::time::{HistoryFile, Origin, Past, Piece, Span, interval};
-pub use self::usual::{SAMPLES, Side, unlike, usual};
+pub use self::usual::{SAMPLES, Side, comparable, unlike, usual};
 
 use self::time::params;
 use super::analyze::Analyst;

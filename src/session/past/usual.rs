@@ -111,6 +111,19 @@ pub fn unlike(now: &Metrics, then: &[&Metrics], least: usize, most: usize) -> (u
     (compared, unlike)
 }
 
+/// As much of what was measured then as [`unlike`] asks for.
+#[must_use]
+pub fn comparable(then: Metrics, now: &Metrics) -> Metrics {
+    let mut readings = then.readings;
+    readings.retain(|metric, reading| {
+        let Some(Reading::Measured { instances: of_now, .. }) = now.readings.get(metric) else { return false };
+        let Reading::Measured { instances, .. } = reading else { return false };
+        instances.retain(|instance, _| of_now.keys().take(INSTANCES).any(|own| own == instance));
+        COMPARED.iter().any(|(compared, _)| compared == metric)
+    });
+    Metrics { readings, intervals: then.intervals, ..Metrics::default() }
+}
+
 /// The spread of the intervals then, and the medians then and now; none where there are too few.
 fn spread(now: &[Option<f64>], least: usize, then: &[Option<f64>], unit: Unit) -> Option<(f64, [f64; 2])> {
     let [now, then] =
