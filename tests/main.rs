@@ -43,6 +43,7 @@ mod past;
 mod perf_data;
 mod probe;
 mod readers;
+mod readers_confined;
 mod readers_memory;
 mod readme;
 mod recorded;
