@@ -91,15 +91,15 @@ fn cpu_seconds() -> i64 {
     rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime).tv_sec
 }
 
-fn number(variable: &str) -> Option<u64> {
+fn environment_number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.parse().ok()
 }
 
 /// Another seed tries others: `RDIAG_SEED=7 cargo test contradict`, for longer with `RDIAG_MIX_SECONDS=600`.
 #[test]
 fn no_recording_put_together_at_random_gives_a_report_that_contradicts_itself() {
-    let seed = number("RDIAG_SEED").unwrap_or(19);
-    let seconds = number("RDIAG_MIX_SECONDS").map_or(SECONDS, |seconds| seconds as i64);
+    let seed = environment_number("RDIAG_SEED").unwrap_or(19);
+    let seconds = environment_number("RDIAG_MIX_SECONDS").map_or(SECONDS, |seconds| seconds as i64);
     println!("RDIAG_SEED={seed}");
     let judge = Judge::new();
     let thresholds = mixes::thresholds(&judge.0["use-method"].library);

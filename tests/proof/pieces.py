@@ -195,19 +195,21 @@ def program(file: Path) -> str:
 
 # A test that reads what a rule says.
 READS_SENTENCES = re.compile(r'\["(?:summary|headline|refuted_by|title)"\]')
-SENTENCES = "title|says|quiet|why|verify|next|"
+SENTENCES = "title|says|quiet|"
+# What a report has of a rule besides.
+ADVICE = "why|verify|next|false_if|tests"
 
 
 @cache
 def rules(worded: bool = False) -> dict[str, str]:
-    """What each rule judges by: everything but its words, unless they are asked for, and its tests."""
+    """What each rule judges by: everything but its advice and tests, and its words unless they are asked for."""
     found = {}
     for file in sorted((ROOT / "playbooks/rules").glob("*.yaml")):
         text = re.sub(r"^ *#.*\n", "", file.read_text(), flags=re.M)
         for block in re.split(r"^(?=- id: )", text, flags=re.M)[1:]:
             name = re.match(r"- id: (\S+)", block).group(1)
             keys = re.split(r"^  (?=\w+:)", block, flags=re.M)
-            kept = [key for key in keys if not re.match(rf"({'' if worded else SENTENCES}tests):", key)]
+            kept = [key for key in keys if not re.match(rf"({'' if worded else SENTENCES}{ADVICE}):", key)]
             found[name] = digest(*kept)
     return found
 

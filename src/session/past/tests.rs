@@ -124,10 +124,12 @@ pub(super) fn essence(findings: &[Finding]) -> Vec<String> {
     all
 }
 
-/// The plan of use-method without its drill-downs, whose probes no block holds.
+/// The plan of use-method without its drill-downs, whose probes no block holds, and without steps that are newer than the recording.
 pub(super) fn plan(recording: &Recording) -> Plan {
     let mut plan = resolve("use-method").unwrap().plan_of(recording).unwrap();
     plan.windows.truncate(1);
+    let ran = |id: &String| recording.windows.iter().any(|window| window.steps.contains(id));
+    plan.windows.iter_mut().for_each(|steps| steps.retain(|step| ran(&step.step.id)));
     plan
 }
 
