@@ -32,6 +32,7 @@ mod guest_log;
 mod guest_memory;
 mod guest_network;
 mod guest_nfs;
+mod guest_shortage;
 mod history;
 mod hostile_programs;
 mod hostile_symbols;
