@@ -111,6 +111,7 @@ fn vm_pages_that_are_broken_and_an_allocation_of_the_kernel_that_fails_are_told_
     }
     let log = KernelLog::new();
     let broken = Load::start(1, "sh", &["-c", BROKEN]);
+    assert!(wait_until(120, || KernelLog::all_lines().contains("Memory failure: ")), "a page is broken");
     let one = live_report_every("2s", 8);
     drop(broken);
     drop(log);

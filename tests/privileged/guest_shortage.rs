@@ -6,8 +6,8 @@ use super::guest_log::KernelLog;
 use super::guest_memory::{has_begun, mebibytes, ready};
 use crate::support::{Load, alone, assert_nothing_else_fired, finding, live_report_every};
 
-/// Once a second, a program that is to be killed first, and an order to the kernel to kill one as if memory had run out: a guest that really
-/// runs out stands still before (seen on Linux 6.1, where a window of 14 s was not over after two minutes).
+/// Once a second, a program that is to be killed first, and an order to the kernel to kill one as if memory had run out: a guest that
+/// really runs out stands still before (seen on Linux 6.1, where a window of 14 s was not over after two minutes).
 const KILLED: &str = "while :; do
     sh -c 'echo 1000 >/proc/self/oom_score_adj; exec sleep 100' &
     sleep 0.5; echo f >/proc/sysrq-trigger; sleep 0.5
