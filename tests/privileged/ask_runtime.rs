@@ -1,4 +1,5 @@
 //! `--ask-runtime`: a Java program that was started like any other has names in a profile, and one that cannot be asked lives on.
+#![expect(clippy::indexing_slicing, reason = "a test may panic, in its helpers too")]
 
 use std::path::Path;
 use std::time::Duration;
