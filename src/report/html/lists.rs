@@ -180,7 +180,7 @@ pub(super) fn unmeasured(report: &Report, limits: &Limits) -> Vec<RowView> {
         section: row.section.clone(),
         row: row.row.clone(),
         of: row.of.join(", "),
-        why: if row.in_part { format!("In part: lacks {}", row.why) } else { row.why.clone() },
+        why: format!("{}{}", if row.in_part { "In part: lacks " } else { "Not measured: " }, row.why),
         remedy: row.remedy.clone(),
     };
     report.coverage.rows.iter().take(limits.checks).map(view).collect()
