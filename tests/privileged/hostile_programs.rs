@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::support::{Need, beside_others, has, rdiag};
+use crate::support::{Need, beside_others, has, path, rdiag};
 
 /// Looks at its own code until it finds a breakpoint, or for ten seconds. NAME stands for a place within an instruction.
 const VICTIM: &str = r#"
@@ -82,4 +82,60 @@ fn a_link_in_a_users_namespace_has_the_kernel_stop_in_no_program_of_the_host() {
     assert_eq!(said, "untouched\n", "in a program of the host's root");
     // It was looked at all the same, as the user's own program.
     assert!(report.contains("pgstat_report_activity"), "{report:.3000} {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// What a command of rdiag says, or that it does not end.
+fn ends(args: &[&str]) -> Option<String> {
+    let mut command = Command::new(assert_cmd::cargo::cargo_bin!("rdiag"));
+    let mut child =
+        command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let until = Instant::now() + Duration::from_secs(8);
+    while child.try_wait().unwrap().is_none() {
+        if Instant::now() >= until {
+            let _ = child.kill();
+            return None;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let output = child.wait_with_output().unwrap();
+    Some(format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr)))
+}
+
+#[test]
+#[ignore = "needs: root, uprobes, cc, python3, FUSE"]
+fn a_link_into_a_users_namespace_leads_to_no_overlay_over_a_stuck_daemon() {
+    let _beside = beside_others();
+    let tools = ["cc", "unshare", "python3"].map(Need::Tool);
+    if !has(&[Need::Root, Need::Path("/dev/fuse")]) || !has(&tools) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    ["mount", "over"].iter().for_each(|name| std::fs::create_dir(at(name)).unwrap());
+    compile(SERVER, &at("postgres"));
+    let log = std::fs::File::create(at("log")).unwrap();
+    let mut daemon = Command::new("unshare");
+    daemon.args(["-Urm", "--kill-child", "python3"]).arg(path("tests/privileged/hostile/stuck_fuse.py"));
+    daemon.args([at("mount"), at("postgres"), at("over")]).stdin(Stdio::null()).stdout(log);
+    let daemon = Ended(daemon.spawn().unwrap());
+    let until = Instant::now() + Duration::from_secs(10);
+    let told = loop {
+        let told = std::fs::read_to_string(at("log")).unwrap();
+        if told.contains("stuck") {
+            break told;
+        }
+        assert!(Instant::now() < until, "the daemon does not stop to answer: {told}");
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    let inside = told.lines().find_map(|line| line.strip_prefix("pid ")).unwrap();
+    let server = Ended(Command::new(at("postgres")).stdin(Stdio::null()).spawn().unwrap());
+    std::fs::remove_file(at("postgres")).unwrap();
+    let link = at("postgres (deleted)");
+    std::os::unix::fs::symlink(format!("/proc/{inside}/root{}", at("over/asked").display()), &link).unwrap();
+    let listed = ends(&["probe", "list", &format!("{}:main", link.display())]);
+    let observed = listed.is_some().then(|| ends(&["probe", "dbslower", "--duration", "1s"])).flatten();
+    // What waits for the daemon ends with it.
+    drop((daemon, server));
+    assert!(listed.is_some(), "a list of functions waits for the daemon");
+    assert!(observed.is_some(), "a probe waits for the daemon");
 }

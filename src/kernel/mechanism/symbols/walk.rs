@@ -12,7 +12,7 @@ use std::path::{Component, Path};
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, StatxFlags, open, openat, readlinkat, statx};
 
-use super::mounts::Mounts;
+use super::mounts::{Mounts, is_in_other_namespace};
 use crate::host::Host;
 
 /// Links that one way may lead through, as in the kernel.
@@ -34,6 +34,8 @@ pub(in crate::mechanism) enum Links {
 pub(in crate::mechanism) struct Tree {
     root: OwnedFd,
     pid: Option<u32>,
+    /// Whether its root may lie on a mount that is in no list, as a changed one (chroot) does: no user has made that.
+    may_be_unlisted: bool,
 }
 
 impl Tree {
@@ -42,7 +44,7 @@ impl Tree {
     /// # Errors
     /// When it cannot be opened.
     pub(in crate::mechanism) fn own() -> io::Result<Self> {
-        Ok(Self { root: open("/", FOUND | OFlags::DIRECTORY, Mode::empty())?, pid: None })
+        Ok(Self { root: open("/", FOUND | OFlags::DIRECTORY, Mode::empty())?, pid: None, may_be_unlisted: true })
     }
 
     /// That of another process, as it sees it (`/proc/PID/root`).
@@ -50,8 +52,10 @@ impl Tree {
     /// # Errors
     /// When it has ended or may not be looked into, and when its root is on a file system that may never answer.
     pub(in crate::mechanism) fn of(host: &Host, pid: u32) -> io::Result<Self> {
-        let root = open(host.locate(&format!("proc/{pid}/root")), FOUND | OFlags::DIRECTORY, Mode::empty())?;
-        let tree = Self { root, pid: Some(pid) };
+        // All of it is asked of one process, though another one may get its number meanwhile.
+        let process = open(host.locate(&format!("proc/{pid}")), FOUND | OFlags::DIRECTORY, Mode::empty())?;
+        let root = openat(&process, "root", FOUND | OFlags::DIRECTORY, Mode::empty())?;
+        let tree = Self { root, pid: Some(pid), may_be_unlisted: !is_in_other_namespace(&process) };
         tree.judge(&mount_id(&tree.root)?)?;
         Ok(tree)
     }
@@ -135,9 +139,16 @@ impl Tree {
         if let Some(judged) = Mounts::own().and_then(|mounts| mounts.by_id(mount)) {
             return judged;
         }
-        let Some(pid) = self.pid else { return Ok(()) };
-        let mounts = Mounts::of(pid).ok_or(io::ErrorKind::NotFound)?;
-        mounts.by_id(mount).unwrap_or_else(|| mounts.unlisted())
+        if let Some(judged) = self.pid.and_then(Mounts::of).and_then(|mounts| mounts.by_id(mount)) {
+            return judged;
+        }
+        // The kernel's own links lead into namespaces of users, whose mounts are in neither list.
+        if self.may_be_unlisted && mount_id(&self.root)? == mount {
+            return Ok(());
+        }
+        Err(io::Error::other(
+            "it is on a mount that neither this process nor the program's sees, and which could stall its readers",
+        ))
     }
 }
 
@@ -173,7 +184,7 @@ mod tests {
 
     /// A tree below a folder of the test's.
     fn tree(folder: &Path) -> Tree {
-        Tree { root: open(folder, FOUND | OFlags::DIRECTORY, Mode::empty()).unwrap(), pid: None }
+        Tree { root: open(folder, FOUND | OFlags::DIRECTORY, Mode::empty()).unwrap(), pid: None, may_be_unlisted: true }
     }
 
     fn same(found: &OwnedFd, file: &Path) -> bool {
@@ -220,5 +231,24 @@ mod tests {
         let tree = Tree::of(&Host::live(Path::new("/")), std::process::id()).unwrap();
         assert!(tree.is_file("etc/passwd") && Tree::own().unwrap().is_file("/etc/passwd"));
         assert!(tree.is_file("/proc/self/exe"), "a link of the kernel's");
+    }
+
+    #[test]
+    fn a_mount_that_is_in_no_list_may_be_asked_as_the_root_of_no_user_alone() {
+        use rustix::fs::{MemfdFlags, memfd_create};
+        // The kernel keeps such files on a mount that no process sees.
+        let unlisted = memfd_create("unlisted", MemfdFlags::CLOEXEC).unwrap();
+        let id = mount_id(&unlisted).unwrap();
+        let path = format!("/proc/self/fd/{}", unlisted.as_raw_fd());
+        for pid in [None, Some(std::process::id())] {
+            let tree = |root, may_be_unlisted| Tree { root, pid, may_be_unlisted };
+            let own = || open("/", FOUND | OFlags::DIRECTORY, Mode::empty()).unwrap();
+            let why = tree(own(), true).find(Path::new(&path), Links::Followed).unwrap_err().to_string();
+            assert!(why.contains("neither this process nor the program's sees"), "{why}");
+            let root = || unlisted.try_clone().unwrap();
+            assert!(tree(root(), true).judge(&id).is_ok(), "a changed root");
+            assert!(tree(root(), false).judge(&id).is_err(), "a user's");
+            assert!(tree(own(), true).judge(&id).is_err(), "another mount");
+        }
     }
 }
