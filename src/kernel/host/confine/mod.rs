@@ -23,8 +23,11 @@ use seccompiler::{
 
 pub use fork::{Child, Ended, Side, fork};
 
-/// The user and group `nobody`, which own nothing.
+/// The user and group `nobody`, which own nothing. Daemons and people have that number too.
 const NOBODY: u32 = 65534;
+/// From here on, one of so many numbers is taken that nothing gives to users, containers and their users included.
+#[cfg(not(test))]
+const OWN: (u32, u32) = (0x7000_0000, 1 << 24);
 
 /// What a confined process may still do.
 #[derive(Debug, Clone, Copy)]
@@ -51,7 +54,7 @@ pub fn confine(to: Confinement) -> Vec<String> {
     // A host that runs out of memory takes it from here first.
     let _ = oom_first();
     let mut missing = Vec::new();
-    if !become_nobody() {
+    if !become_other() {
         missing.push("another user".to_owned());
     }
     let none = CapabilitySets {
@@ -80,16 +83,34 @@ fn oom_first() -> std::io::Result<()> {
 }
 
 /// An ordinary user stays who it is.
-fn become_nobody() -> bool {
+fn become_other() -> bool {
     if !rustix::process::geteuid().is_root() {
         return true;
     }
-    let (user, group) = (Uid::from_raw(NOBODY), Gid::from_raw(NOBODY));
+    let become_user = |number| {
+        let (user, group) = (Uid::from_raw(number), Gid::from_raw(number));
+        set_thread_res_gid(group, group, group).is_ok() && set_thread_res_uid(user, user, user).is_ok()
+    };
     set_thread_groups(&[]).is_ok()
-        && set_thread_res_gid(group, group, group).is_ok()
-        && set_thread_res_uid(user, user, user).is_ok()
+        // A namespace of users may not have the first.
+        && (become_user(own_user()) || become_user(NOBODY))
         // The kernel clears it when the user changes.
         && set_parent_process_death_signal(Some(Signal::KILL)).is_ok()
+}
+
+/// A number that no one else has, so that no one else can end or stop this process.
+#[cfg(not(test))]
+fn own_user() -> u32 {
+    use std::hash::BuildHasher as _;
+    let random = std::hash::RandomState::new().hash_one(std::process::id());
+    let (first, count) = OWN;
+    first + u32::try_from(random % u64::from(count)).unwrap_or_default()
+}
+
+/// In unit tests the one of another process, which the layers but this one are to keep from being reached.
+#[cfg(test)]
+fn own_user() -> u32 {
+    NOBODY
 }
 
 /// No file can be opened by its path but in these folders.
@@ -118,7 +139,7 @@ fn forbid_calls(opens_files: bool) -> Option<()> {
     allowed.insert(libc::SYS_ioctl, asks.collect::<Option<_>>()?);
     let may = |command: &i32| only(1, u64::try_from(*command).ok()?);
     allowed.insert(libc::SYS_fcntl, calls::FCNTL.iter().map(may).collect::<Option<_>>()?);
-    // Its own end: other processes of `nobody` are none of its business.
+    // Its own end: other processes of its user are none of its business.
     let itself = u64::from(std::process::id());
     allowed.insert(libc::SYS_tgkill, vec![only(0, itself)?]);
     let arch = std::env::consts::ARCH.try_into().ok()?;

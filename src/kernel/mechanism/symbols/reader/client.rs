@@ -3,7 +3,9 @@
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::process::Child;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Child, ExitStatus};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
@@ -24,7 +26,7 @@ const ADDRESSES: usize = 1000;
 const STARTING: Duration = Duration::from_secs(5);
 /// How long one question about one file may take: a large binary, or a slow machine.
 const PATIENCE: Duration = Duration::from_secs(4);
-/// The same once a file has taken too long, since others wait behind them.
+/// The same once a file of the same owner has taken too long, since others wait behind them.
 const SHORT_PATIENCE: Duration = Duration::from_millis(500);
 /// How long all questions about the unwind tables of one file may take together: one of an honest file takes some microseconds for each
 /// row.
@@ -33,6 +35,13 @@ const ALL_ROWS: Duration = Duration::from_secs(1);
 const MANY: usize = 2;
 /// It is not restarted after it has ended so often: there are more such files than there is time for.
 const MAX_ENDS: usize = 32;
+
+/// The kind of error of a question during which something else ended the process. No socket has it.
+const KILLED: io::ErrorKind = io::ErrorKind::ConnectionAborted;
+/// How long it may take until the end of a process is told, after its socket was closed.
+const ENDING: Duration = Duration::from_millis(200);
+/// Processes that were killed and have not ended yet: each is asked for again when another one starts, as it would stay a zombie.
+static LEFT: Mutex<Vec<Child>> = Mutex::new(Vec::new());
 
 /// Why a file has no names.
 pub(in super::super) type Why = String;
@@ -62,7 +71,10 @@ pub(in super::super) struct Client {
     rows_took: HashMap<Identity, Duration>,
     /// Files that took too long or ended the process, by their owners.
     bad: HashMap<u32, HashSet<Identity>>,
-    is_hasty: bool,
+    /// Owners one of whose files has taken too long.
+    hasty: HashSet<u32>,
+    /// Files during whose reading something else ended the process, which counts against no one the first time.
+    killed: HashSet<Identity>,
     ends: usize,
     /// It cannot be started, or is not started any more.
     broken: Option<Why>,
@@ -108,8 +120,7 @@ impl Client {
             return Err(self.refuse(source, why));
         }
         let lines = lines && !self.no_lines.contains(&source.identity);
-        let file = self.hand_over(source)?;
-        match self.ask(source, &Question::Names { file, offsets: offsets.to_vec(), lines }, None) {
+        match self.put(source, |file| Question::Names { file, offsets: offsets.to_vec(), lines })? {
             Ok(Answer::Names { names, left_out }) if names.len() == offsets.len() => {
                 let named = |(name, line)| Named { name, module: None, line };
                 Ok((names.into_iter().map(|names| names.into_iter().map(named).collect()).collect(), left_out))
@@ -138,9 +149,9 @@ impl Client {
             if let Some(why) = self.is_owner_refused(source) {
                 return Err(why);
             }
-            let file = self.hand_over(source)?;
+            self.hand_over(source)?;
             let asked = now();
-            let answer = self.ask(source, &Question::Rows { file, offsets: offsets.to_vec() }, None);
+            let answer = self.put(source, |file| Question::Rows { file, offsets: offsets.to_vec() })?;
             let is_slow = self.rows_took(source, now() - asked);
             let is_sound = |rows: &[Option<Row>]| rows.iter().flatten().all(Row::is_sound);
             match answer {
@@ -176,6 +187,17 @@ impl Client {
         (!self.missing.is_empty()).then(|| format!("{LESS_CONFINED}{}", self.missing.join(", ")))
     }
 
+    /// Asks about a file, once more if something else has ended the process meanwhile.
+    fn put(&mut self, source: &Source<'_>, question: impl Fn(u32) -> Question) -> Result<io::Result<Answer>, Why> {
+        loop {
+            let file = self.hand_over(source)?;
+            match self.ask(source, &question(file), None) {
+                Err(error) if error.kind() == KILLED => {}
+                answer => return Ok(answer),
+            }
+        }
+    }
+
     /// The number that a file goes by, after it was handed over if need be.
     fn hand_over(&mut self, source: &Source<'_>) -> Result<u32, Why> {
         if self.process.as_ref().is_some_and(|process| process.files.len() >= FILES) {
@@ -199,6 +221,7 @@ impl Client {
             Ok(Answer::Opened { build_id }) => build_id,
             Ok(Answer::Refused(why)) => return Err(self.refuse(source, why)),
             Ok(_) => return Err(self.refuse(source, "the process that reads symbols answers nonsense".to_owned())),
+            Err(error) if error.kind() == KILLED => return self.hand_over(source),
             Err(error) => return Err(self.refuse(source, ended(&error))),
         };
         if source.build_id.is_some_and(|wanted| build_id.as_deref() != Some(wanted)) {
@@ -225,20 +248,34 @@ impl Client {
         })
     }
 
+    /// How long a question about a file of this owner may take. What root owns is no user's choice.
+    fn patience(&self, owner: u32) -> Duration {
+        if owner != 0 && self.hasty.contains(&one_of_many(owner)) { SHORT_PATIENCE } else { PATIENCE }
+    }
+
     /// Asks; a process that does not answer in time, or in words, is thrown away.
     fn ask(&mut self, source: &Source<'_>, question: &Question, file: Option<&OwnedFd>) -> io::Result<Answer> {
-        let patience = if self.is_hasty { SHORT_PATIENCE } else { PATIENCE };
+        let patience = self.patience(source.owner);
         let Some(process) = &self.process else { return Err(io::ErrorKind::NotConnected.into()) };
         let outcome = send(&process.socket, question, file.map(OwnedFd::as_fd))
             .and_then(|()| receive::<Answer>(&process.socket, Some(patience)));
         if let Err(error) = &outcome {
-            self.is_hasty |= error.kind() == io::ErrorKind::WouldBlock;
+            let is_slow = error.kind() == io::ErrorKind::WouldBlock;
+            let process = self.process.take();
+            if !is_slow
+                && process.is_some_and(|mut process| process.was_killed())
+                && self.killed.insert(source.identity.clone())
+            {
+                return Err(KILLED.into());
+            }
+            if is_slow {
+                self.hasty.insert(one_of_many(source.owner));
+            }
             self.bad.entry(one_of_many(source.owner)).or_default().insert(source.identity.clone());
             self.ends += 1;
             if self.ends >= MAX_ENDS {
                 self.broken = Some(format!("the process that reads symbols has ended {MAX_ENDS} times"));
             }
-            self.process = None;
         }
         outcome.map(|(answer, _)| answer)
     }
@@ -259,10 +296,35 @@ fn ended(error: &io::Error) -> Why {
     }
 }
 
+/// Whether something else ended a process: it does not kill itself, and its limits end it by other signals (SIGXCPU, SIGABRT).
+fn is_killed(status: ExitStatus) -> bool {
+    status.signal().is_some_and(|signal| [libc::SIGKILL, libc::SIGTERM].contains(&signal))
+}
+
+/// Asks for those that were left behind.
+fn reap() {
+    let mut left = LEFT.lock().unwrap_or_else(PoisonError::into_inner);
+    left.retain_mut(|child| matches!(child.try_wait(), Ok(None)));
+}
+
 impl Process {
+    /// Whether something else has ended it.
+    fn was_killed(&mut self) -> bool {
+        let until = now() + ENDING;
+        while let Some(child) = &mut self.child {
+            match child.try_wait() {
+                Ok(Some(status)) => return is_killed(status),
+                Ok(None) if now() < until => std::thread::sleep(Duration::from_millis(1)),
+                _ => break,
+            }
+        }
+        false
+    }
+
     /// With the layers of its confinement that could not be put on, which it says first.
     fn start() -> io::Result<(Self, Vec<String>)> {
         let (socket, other) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+        reap();
         let child = run(other)?;
         let process = Self { socket, child, files: HashMap::new() };
         let (missing, _) = receive(&process.socket, Some(STARTING))?;
@@ -293,63 +355,15 @@ fn run(socket: OwnedFd) -> io::Result<Option<Child>> {
 impl Drop for Process {
     /// It may sleep where no signal reaches it, so it is not waited for.
     fn drop(&mut self) {
-        if let Some(child) = &mut self.child {
+        if let Some(mut child) = self.child.take() {
             let _ = child.kill();
-            let _ = child.try_wait();
+            if matches!(child.try_wait(), Ok(None)) {
+                LEFT.lock().unwrap_or_else(PoisonError::into_inner).push(child);
+            }
         }
     }
 }
 
 #[cfg(test)]
 #[expect(clippy::disallowed_methods, reason = "the test's own program")]
-mod tests {
-    use super::*;
-    use crate::mechanism::symbols::open::find_mapped;
-
-    #[test]
-    fn tables_that_take_long_all_together_are_read_no_more_and_count_against_their_owner() {
-        let program = std::env::current_exe().unwrap();
-        let found = find_mapped(&program).unwrap();
-        let open = || Ok(std::fs::File::open(&program)?.into());
-        let source = Source { identity: found.identity.clone(), owner: 1000, open: &open, build_id: None };
-        let mut client = Client::default();
-        assert!(!client.rows_took(&source, ALL_ROWS / 2));
-        assert!(client.bad.is_empty());
-        assert!(client.rows_took(&source, ALL_ROWS));
-        assert!(client.bad[&1000].contains(&found.identity));
-        let told = client.rows(&source, &[0]);
-        assert_eq!(told, Err("its unwind tables took too long".to_owned()));
-        assert_eq!(client.rows(&source, &[0]), Err("its unwind tables could not be read".to_owned()));
-        let (names, _) = client.names(&source, &[0], false).unwrap();
-        assert_eq!(names.len(), 1, "what else is in it may be read");
-    }
-
-    #[test]
-    fn a_process_that_lacks_a_layer_is_noted_and_one_that_has_all_is_not() {
-        let mut client = Client::default();
-        assert_eq!(client.less_confined(), None);
-        client.missing = vec!["Landlock".to_owned(), "seccomp".to_owned()];
-        assert!(client.less_confined().unwrap().ends_with("missing here: Landlock, seccomp"));
-    }
-
-    #[test]
-    fn bad_files_of_a_user_cost_that_user_alone_the_names_of_further_ones() {
-        let program = std::env::current_exe().unwrap();
-        let found = find_mapped(&program).unwrap();
-        let open = || Ok(std::fs::File::open(&program)?.into());
-        let of = |owner| Source { identity: found.identity.clone(), owner, open: &open, build_id: None };
-        let bad = |count: usize| (1..=count as u64).map(Identity::numbered).collect::<HashSet<_>>();
-        let mut client = Client::default();
-        client.bad.insert(1000, bad(MANY));
-        client.bad.insert(1001, bad(MANY - 1));
-        client.bad.insert(0, bad(10 * MANY));
-        client.bad.insert(one_of_many(100_000), bad(MANY));
-        for (owner, is_read) in [(1000, false), (1001, true), (0, true), (100_001, false)] {
-            // What was refused once is not asked again, whatever user it is said to belong to.
-            client.refused.clear();
-            let names = client.names(&of(owner), &[0], false);
-            assert_eq!(names.is_ok(), is_read, "{owner}: {names:?}");
-            client.process = None;
-        }
-    }
-}
+mod tests;
