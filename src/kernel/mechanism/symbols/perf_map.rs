@@ -6,7 +6,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::Process;
+use super::bounded::one_of_many;
 use super::lookup::MAX_NAME;
+use super::maps;
 use super::open::{self, Found, Identity};
 use super::walk::Tree;
 use crate::host::Host;
@@ -21,6 +23,16 @@ const MAX_FUNCTIONS: usize = 200_000;
 const MAX_HELD: usize = 32 << 20;
 /// After a map was read, it is left alone for so many times as long as that took.
 const REST: f64 = 10.0;
+
+/// A file is looked for no more often than once in so many seconds: what a process has mounted may make that take long.
+const LOOK: f64 = 1.0;
+/// Seconds that looking for maps and reading them may take, and the share of the time that passes: for one user, and for all.
+const OF_USER: f64 = 1.0;
+const SHARE_OF_USER: f64 = 0.02;
+const OF_ALL: f64 = 3.0;
+const SHARE_OF_ALL: f64 = 0.05;
+/// Processes that are remembered.
+const MAX_KNOWN: usize = 65_536;
 
 /// Functions in order of their addresses.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -55,48 +67,113 @@ impl PerfMap {
 
 /// The maps of processes, each read again when its file has changed.
 #[derive(Debug, Default)]
-pub(super) struct PerfMaps(HashMap<Process, Known>);
+pub(super) struct PerfMaps {
+    known: HashMap<Process, Known>,
+    spent: Spent,
+}
 
 #[derive(Debug)]
 struct Known {
-    identity: Identity,
-    map: Arc<PerfMap>,
+    /// None if there is no such file.
+    identity: Option<Identity>,
+    /// Its functions, unless others took their room.
+    map: Option<Arc<PerfMap>>,
+    /// When its file may be looked for again.
+    look: f64,
     /// When it may be read again: a process that writes it all the time must not keep its reader busy.
     again: f64,
+}
+
+/// The seconds that went into looking for maps and reading them, which are the measuring thread's.
+#[derive(Debug, Default)]
+struct Spent {
+    since: Option<f64>,
+    all: f64,
+    by_user: HashMap<u32, f64>,
+}
+
+impl Spent {
+    /// Whether more may go into those of a user: some time, and a share of what has passed since the first one was asked for.
+    fn allows(&mut self, user: u32, now: f64) -> bool {
+        let passed = now - *self.since.get_or_insert(now);
+        let of_user = self.by_user.get(&user).copied().unwrap_or_default();
+        of_user <= OF_USER + SHARE_OF_USER * passed && self.all <= OF_ALL + SHARE_OF_ALL * passed
+    }
+
+    fn add(&mut self, user: u32, seconds: f64) {
+        *self.by_user.entry(user).or_default() += seconds;
+        self.all += seconds;
+    }
 }
 
 impl PerfMaps {
     /// The map of a process, from its own /tmp. A file of another user is not trusted.
     pub(super) fn of(&mut self, host: &Host, process: Process) -> Option<Arc<PerfMap>> {
-        let found = find(host, process.pid)?;
-        let known = self.0.get(&process);
-        if let Some(known) = known.filter(|known| known.identity == found.identity || host.now() < known.again) {
-            return Some(known.map.clone());
-        }
         let began = host.now();
-        let file = std::fs::File::from(found.open(Some(process.pid)).ok()?);
-        let mut bytes = Vec::new();
-        file.take(MAX_BYTES).read_to_end(&mut bytes).ok()?;
-        let map = Arc::new(PerfMap::parse(String::from_utf8_lossy(&bytes).into_owned()));
-        let held: usize = self.0.values().map(|known| known.map.text.len()).sum();
-        if held.saturating_add(bytes.len()) > MAX_HELD {
-            self.0.clear();
+        if let Some(known) = self.known.get(&process).filter(|known| began < known.look) {
+            return known.map.clone();
         }
+        let (owner, _) = host.owner_and_inode(&format!("proc/{}", process.pid))?;
+        let user = one_of_many(owner);
+        if !self.spent.allows(user, began) {
+            let known = self.known.get_mut(&process)?;
+            known.look = began + LOOK;
+            return known.map.clone();
+        }
+        let map = self.look(host, process, owner);
+        self.spent.add(user, host.now() - began);
+        map
+    }
+
+    fn look(&mut self, host: &Host, process: Process, owner: u32) -> Option<Arc<PerfMap>> {
+        let began = host.now();
+        let found = find(host, process, owner);
+        let identity = found.as_ref().map(|found| found.identity.clone());
+        let look = host.now() + LOOK;
+        if let Some(known) = self.known.get_mut(&process) {
+            let is_same = known.identity == identity && (known.map.is_some() || identity.is_none());
+            if is_same || began < known.again {
+                known.look = look;
+                return known.map.clone();
+            }
+        }
+        let text = found.and_then(|found| read(found, process.pid));
+        let map = text.map(|text| Arc::new(PerfMap::parse(text)));
+        self.make_room(map.as_ref().map_or(0, |map| map.text.len()));
         let again = host.now() + (host.now() - began) * REST;
-        self.0.insert(process, Known { identity: found.identity, map: map.clone(), again });
-        Some(map)
+        self.known.insert(process, Known { identity, map: map.clone(), look, again });
+        map
+    }
+
+    /// Drops functions for so many bytes of others, but not when they may be read again.
+    fn make_room(&mut self, bytes: usize) {
+        let held: usize = self.known.values().filter_map(|known| known.map.as_ref()).map(|map| map.text.len()).sum();
+        if held.saturating_add(bytes) > MAX_HELD {
+            self.known.values_mut().for_each(|known| known.map = None);
+        }
+        if self.known.len() >= MAX_KNOWN {
+            self.known.clear();
+        }
     }
 }
 
-fn find(host: &Host, pid: u32) -> Option<Found> {
+fn read(found: Found, pid: u32) -> Option<String> {
+    let file = std::fs::File::from(found.open(Some(pid)).ok()?);
+    let mut bytes = Vec::new();
+    file.take(MAX_BYTES).read_to_end(&mut bytes).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+fn find(host: &Host, process: Process, owner: u32) -> Option<Found> {
+    let pid = process.pid;
     let status = host.read(&format!("proc/{pid}/status")).ok()?;
     let inner = status.lines().find_map(|line| line.strip_prefix("NStgid:"));
     let inner = inner.and_then(|ids| ids.split_whitespace().next_back()).unwrap_or_default();
     let inner = if inner.is_empty() { pid.to_string() } else { inner.to_owned() };
     // In its own tree of files, through no link. Only a regular file is opened, of its user or root.
     let found = open::find_below(&Tree::of(host, pid).ok()?, &format!("tmp/perf-{inner}.map")).ok()?;
-    let (process_owner, _) = host.owner_and_inode(&format!("proc/{pid}"))?;
-    (found.owner == 0 || found.owner == process_owner).then_some(found)
+    // All of that was asked by a number, which another process may have got meanwhile.
+    (maps::is_same(host, process) && (found.owner == 0 || found.owner == owner)).then_some(found)
 }
 
 /// Puts a function where others may have been: a runtime uses memory again (V8 does it all the time), and the later entry of the
@@ -131,6 +208,32 @@ fn function(text: &str, line: &str) -> Option<(u64, u64, Range<usize>)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn time_for_maps_is_bounded_for_one_user_and_for_all() {
+        let mut spent = Spent::default();
+        assert!(spent.allows(1, 100.0));
+        spent.add(1, OF_USER + 0.1);
+        assert!(!spent.allows(1, 100.0) && spent.allows(2, 100.0), "the other one's is not spent");
+        assert!(spent.allows(1, 100.0 + 0.11 / SHARE_OF_USER), "a share of what passes");
+        (2..=3).for_each(|user| spent.add(user, OF_USER));
+        assert!(!spent.allows(4, 100.0), "that of all is");
+        assert!(spent.allows(4, 100.0 + 0.11 / SHARE_OF_ALL));
+    }
+
+    #[test]
+    fn a_map_that_others_took_the_room_of_is_read_again_no_sooner_for_that() {
+        let map = Arc::new(PerfMap::parse("x".repeat(MAX_HELD / 2)));
+        let known = |map| Known { identity: Some(Identity::numbered(1)), map: Some(map), look: 7.0, again: 9.0 };
+        let process = |pid| Process { pid, born: 1 };
+        let mut maps = PerfMaps::default();
+        maps.known.insert(process(1), known(map.clone()));
+        maps.make_room(MAX_HELD / 2);
+        assert!(maps.known[&process(1)].map.is_some());
+        maps.make_room(MAX_HELD / 2 + 1);
+        let known = &maps.known[&process(1)];
+        assert!(known.map.is_none() && known.identity.is_some() && (known.look, known.again) == (7.0, 9.0));
+    }
 
     #[test]
     fn an_address_has_the_name_of_the_last_function_that_covers_it_and_bad_lines_do_no_harm() {

@@ -84,10 +84,14 @@ fn code_that_was_compiled_at_run_time_has_the_name_that_its_process_wrote_down_i
     assert!(maps.of(&host, process).is_none(), "it is a link");
     std::fs::remove_file(&path).unwrap();
     std::fs::rename(&moved, &path).unwrap();
+    assert!(maps.of(&host, process).is_none(), "it is not looked for again so soon");
+    let mut maps = perf_map::PerfMaps::default();
+    let another = Process { born: process.born + 1_000_000_000, ..process };
+    assert!(maps.of(&host, another).is_none(), "that of a process that had this number before");
     let first = maps.of(&host, process).unwrap();
-    assert!(Arc::ptr_eq(&first, &maps.of(&host, process).unwrap()), "the file is the same");
-    std::thread::sleep(std::time::Duration::from_millis(50));
     std::fs::write(&path, "7f0000001000 100 jit::compiled_again\n").unwrap();
+    assert!(Arc::ptr_eq(&first, &maps.of(&host, process).unwrap()), "it is not looked for again so soon");
+    std::thread::sleep(std::time::Duration::from_millis(1050));
     let second = maps.of(&host, process);
     std::fs::remove_file(&path).unwrap();
     assert_eq!(second.unwrap().name(0x7f00_0000_1010), Some("jit::compiled_again"));
