@@ -1,8 +1,8 @@
-//! Asks Java processes to write down which function they compiled where, into /tmp/perf-PID.map, as `jcmd PID Compiler.perfmap` does: JDK 17
-//! and later. The runtime stops its threads for that (some milliseconds for each ten thousand functions), so it is done only if the user asks.
+//! Asks Java processes to write down which function they compiled where, into /tmp/perf-PID.map, as `jcmd PID Compiler.perfmap` does:
+//! JDK 17 and later. The runtime stops its threads meanwhile, so it is asked only if the user wants it.
 //!
-//! It goes by the protocol of HotSpot's attach mechanism: a file `.attach_pidPID` and SIGQUIT have it open a socket, which takes commands. All of
-//! it is done as the user of the process, who chooses what /tmp is there.
+//! It goes by the protocol of HotSpot's attach mechanism: a file `.attach_pidPID` and SIGQUIT have it open a socket, which takes commands.
+//! All of it is done as the user of the process, who chooses what /tmp is there.
 
 use std::io::{Read as _, Write as _};
 use std::os::fd::{AsRawFd as _, OwnedFd};
