@@ -236,12 +236,12 @@ fn unmeasured(list: &List) -> String {
 #[test]
 fn what_reports_leave_unknown_is_what_the_list_says_is_not_measured() {
     let fresh = unmeasured(&list());
-    let place = path("reports/unmeasured_rows.json");
+    let place = path("reports/templates/unmeasured_rows.json");
     if std::env::var_os("RDIAG_BLESS").is_some() {
         std::fs::write(&place, &fresh).unwrap();
     }
     let committed = std::fs::read_to_string(&place).unwrap_or_default();
-    assert!(committed == fresh, "reports/unmeasured_rows.json is stale; run RDIAG_BLESS=1 cargo test use_rows");
+    assert!(committed == fresh, "reports/templates/unmeasured_rows.json is stale; run RDIAG_BLESS=1 cargo test use_rows");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use rdiag_model::report::{Coverage, UnmeasuredRow};
 use super::words::plural;
 
 /// Those of tests/rows_of_use.yaml, from which it is generated.
-const ROWS: &str = include_str!("../../reports/unmeasured_rows.json");
+const ROWS: &str = include_str!("../../reports/templates/unmeasured_rows.json");
 /// The playbook whose checklist it is.
 const CHECKLIST: &str = "use-method";
 
