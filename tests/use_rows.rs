@@ -241,7 +241,10 @@ fn what_reports_leave_unknown_is_what_the_list_says_is_not_measured() {
         std::fs::write(&place, &fresh).unwrap();
     }
     let committed = std::fs::read_to_string(&place).unwrap_or_default();
-    assert!(committed == fresh, "reports/templates/unmeasured_rows.json is stale; run RDIAG_BLESS=1 cargo test use_rows");
+    assert!(
+        committed == fresh,
+        "reports/templates/unmeasured_rows.json is stale; run RDIAG_BLESS=1 cargo test use_rows"
+    );
 }
 
 #[test]

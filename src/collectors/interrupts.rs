@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader, Read as _};
 
-use crate::def::{Cadence, Collect, CollectorDef, Sink};
+use crate::def::{Cadence, Collect, CollectorDef, Sink, unless_virtual};
 use rdiag_kernel::host::{Host, SourceError};
 use rdiag_model::metric::{Formula, MetricDef, ProcessField, SeriesDef, optional, term};
 use rdiag_model::{RawUnit, Reason, Unavailable, Unit};
@@ -157,7 +157,9 @@ impl Collect for Interrupts {
             let is_x86 = matches!(host.facts().arch.as_str(), "x86_64" | "x86" | "i686");
             let reason = if is_x86 { Reason::Absent } else { Reason::NotApplicable };
             let why = "/proc/interrupts has no row MCE: this architecture or kernel counts no machine checks";
-            out.gap("interrupts.machine_checks", "", Unavailable::new(reason, why));
+            let gap = Unavailable::new(reason, why).with_remedy("a kernel with CONFIG_X86_MCE");
+            let gap = unless_virtual(host.facts(), "the hypervisor, not its guest, sees machine checks", gap);
+            out.gap("interrupts.machine_checks", "", gap);
         }
         Ok(())
     }
