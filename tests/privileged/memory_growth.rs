@@ -1,4 +1,5 @@
 //! Memory that a process takes more and more of.
+#![expect(clippy::indexing_slicing, reason = "a test may panic, in its helpers too")]
 
 use crate::support::{Load, Need, alone, assert_nothing_else_fired, finding, has, live_report, wait_until};
 
