@@ -20,9 +20,9 @@ pub(super) fn unmeasured(recording: &Recording) -> Vec<UnmeasuredRow> {
 pub(super) fn counted(coverage: &Coverage) -> Option<String> {
     let in_part = coverage.rows.iter().filter(|row| row.in_part).count();
     let whole = coverage.rows.len().saturating_sub(in_part);
-    let [whole, in_part] = [whole, in_part].map(|count| plural(count, "row", "rows"));
-    (!coverage.rows.is_empty())
-        .then(|| format!("Of the USE checklist, rdiag measures {whole} on no host and {in_part} not whole"))
+    let in_part = plural(in_part, "row", "rows");
+    let told = || format!("USE checklist: rdiag measures {in_part} only in part and {whole} not at all");
+    (!coverage.rows.is_empty()).then(told)
 }
 
 #[cfg(test)]
