@@ -1,7 +1,7 @@
 //! Transmit queues of network devices that were stuck, from /sys/class/net.
 
 use crate::def::{Cadence, Collect, CollectorDef, Sink};
-use crate::interfaces::is_of_this_namespace;
+use crate::interfaces::of_this_namespace;
 use rdiag_kernel::host::Host;
 use rdiag_model::metric::{Formula, MetricDef, SeriesDef, term};
 use rdiag_model::{RawUnit, Reason, Unavailable, Unit};
@@ -42,12 +42,9 @@ impl Collect for TransmitQueues {
         let mut left = MAX_QUEUES;
         let mut seen = false;
         // In another network namespace than that of its mount, /sys shows devices that are not here.
-        let shown = host.read("proc/net/dev").ok();
-        for name in host.list("sys/class/net")? {
-            let is_here = || shown.as_ref().is_none_or(|text| is_of_this_namespace(host, text, &name));
-            if !host.exists(&format!("sys/class/net/{name}/device")) || !is_here() {
-                continue;
-            }
+        let mut devices = host.list("sys/class/net")?;
+        devices.retain(|name| host.exists(&format!("sys/class/net/{name}/device")));
+        for name in of_this_namespace(host, devices) {
             let queues = host.list(&format!("sys/class/net/{name}/queues")).unwrap_or_default();
             let queues = queues.iter().filter(|queue| queue.starts_with("tx-")).take(left);
             let counts: Vec<u64> = queues

@@ -132,10 +132,23 @@ impl Interfaces {
     }
 }
 
-/// Whether an interface of /sys is in this text of /proc/net/dev, and the same one there.
-pub(super) fn is_of_this_namespace(host: &Host, text: &str, name: &str) -> bool {
-    let row = text.lines().filter_map(parse_line).find(|(of, _)| *of == name);
-    row.is_some_and(|(_, fields)| same_namespace(host, name, fields.receive.bytes))
+/// Those of some interfaces of /sys that are the same in /proc/net/dev, which is read twice for all of them together.
+pub(super) fn of_this_namespace(host: &Host, names: Vec<String>) -> Vec<String> {
+    let Ok(before) = host.read("proc/net/dev") else { return names };
+    let bytes = |name: &String| host.read_u64(&format!("sys/class/net/{name}/statistics/rx_bytes")).ok();
+    let names: Vec<(Option<u64>, String)> = names.into_iter().map(|name| (bytes(&name), name)).collect();
+    let after = host.read("proc/net/dev").unwrap_or_default();
+    let [before, after] = [&before, &after].map(|text| received(text));
+    let is_same = |(bytes, name): &(Option<u64>, String)| {
+        let most = after.get(name.as_str()).copied().unwrap_or(u64::MAX);
+        before.get(name.as_str()).is_some_and(|least| bytes.is_none_or(|bytes| (*least..=most).contains(&bytes)))
+    };
+    names.into_iter().filter(is_same).map(|(_, name)| name).collect()
+}
+
+/// Interfaces of /proc/net/dev, each with the bytes that it has received.
+fn received(text: &str) -> HashMap<&str, u64> {
+    text.lines().filter_map(parse_line).map(|(name, fields)| (name, fields.receive.bytes)).collect()
 }
 
 /// Whether /sys shows the same interface as /proc. /proc/net belongs to the network namespace of the reader, /sys to that
@@ -144,7 +157,8 @@ pub(super) fn is_of_this_namespace(host: &Host, text: &str, name: &str) -> bool 
 fn same_namespace(host: &Host, name: &str, before: u64) -> bool {
     let Ok(bytes) = host.read_u64(&format!("sys/class/net/{name}/statistics/rx_bytes")) else { return true };
     let text = host.read("proc/net/dev").unwrap_or_default();
-    let after = text.lines().filter_map(parse_line).find(|(of, _)| *of == name).map(|(_, fields)| fields.receive.bytes);
+    let of_name = |line: &&str| line.split_once(':').is_some_and(|(of, _)| of.trim() == name);
+    let after = text.lines().find(of_name).and_then(parse_line).map(|(_, fields)| fields.receive.bytes);
     (before..=after.unwrap_or(u64::MAX)).contains(&bytes)
 }
 
