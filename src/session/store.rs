@@ -1,5 +1,6 @@
 //! Recordings on disk: JSON under gzip.
 
+use std::borrow::Cow;
 use std::io::{self, Read as _, Write};
 
 use flate2::Compression;
@@ -66,19 +67,9 @@ pub fn write_recording(recording: &Recording, to: &mut dyn Write) -> io::Result<
 /// Reads a recording, packed or plain, also as the text that [`write_armored`](super::write_armored) makes of it.
 pub fn read_recording(bytes: &[u8]) -> Result<Recording, StoreError> {
     let bytes = &*bare(bytes)?;
-    let mut text = Vec::new();
-    if bytes.starts_with(&[0x1f, 0x8b]) {
-        let read = GzDecoder::new(bytes).take(LARGEST + 1).read_to_end(&mut text);
-        match read {
-            Ok(size) if size as u64 > LARGEST => return Err(StoreError::TooLarge),
-            Ok(_) => {}
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Err(StoreError::Truncated),
-            Err(error) => return Err(StoreError::Foreign(error.to_string())),
-        }
-    } else if bytes.len() as u64 > LARGEST {
+    let text = if bytes.starts_with(&[0x1f, 0x8b]) { Cow::Owned(unpacked(bytes)?) } else { Cow::Borrowed(bytes) };
+    if text.len() as u64 > LARGEST {
         return Err(StoreError::TooLarge);
-    } else {
-        text.extend_from_slice(bytes);
     }
     bounded(&text)?;
     let head = serde_json::from_slice(&text).or_else(|error| Head::of_other_version(&text).ok_or(error));
@@ -91,6 +82,16 @@ pub fn read_recording(bytes: &[u8]) -> Result<Recording, StoreError> {
     weight::bounded(&text)?;
     numbers::bounded(&text, numbers::OF_RECORDING)?;
     serde_json::from_slice(&text).map_err(|error| judge(&error))
+}
+
+/// What was packed, or so much of it that it is too large.
+fn unpacked(bytes: &[u8]) -> Result<Vec<u8>, StoreError> {
+    let mut text = Vec::new();
+    match GzDecoder::new(bytes).take(LARGEST + 1).read_to_end(&mut text) {
+        Ok(_) => Ok(text),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err(StoreError::Truncated),
+        Err(error) => Err(StoreError::Foreign(error.to_string())),
+    }
 }
 
 /// Reads a report.json.

@@ -8,6 +8,8 @@ mod starting;
 mod tracefs;
 
 mod ask_runtime;
+#[path = "hostile/baits.rs"]
+mod baits;
 mod cgroup;
 mod cpu;
 mod cpu_placement;
@@ -34,6 +36,8 @@ mod guest_network;
 mod guest_nfs;
 mod guest_shortage;
 mod history;
+mod hostile_baits;
+mod hostile_log;
 mod hostile_programs;
 mod hostile_symbols;
 mod huge_pages;

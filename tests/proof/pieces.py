@@ -17,6 +17,8 @@ ROOT = Path(__file__).resolve().parents[2]
 ABOUT = {
     "denials": ["src/kernel/host/confine", "src/session/run", "src/session/worker.rs"],
     "history": ["src/history", "src/session/past", "src/session/watch"],
+    "hostile_baits": ["src/kernel/mechanism/points", "src/kernel/mechanism/symbols"],
+    "hostile_log": ["src/collectors/kernel_log"],
     "hostile_programs": ["src/kernel/mechanism/points"],
     "hostile_symbols": ["src/kernel/mechanism/symbols"],
     "rights": ["src/kernel/host/launch", "src/kernel/host/rights.rs"],

@@ -12,7 +12,7 @@ mod throttled;
 mod uncharged;
 mod unloaded;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use rdiag_model::finding::UNREAD_RECORDS;
 use rdiag_model::recording::{CollectorRecord, Number, Series, Window};
@@ -49,6 +49,8 @@ pub fn evaluate(window: &Window, facts: &Facts, catalogue: &[(&str, &MetricDef)]
         }
     }
     let mut metrics = Metrics { intervals: intervals(window), seconds: window.seconds, ..Metrics::default() };
+    // Many metrics of one collector are about the same things, which may be very many.
+    let mut labelled = BTreeSet::new();
     for (collector, def) in catalogue {
         let reading = reading(&table, collector, def);
         let mut notes = disturbances(window, collector);
@@ -66,7 +68,9 @@ pub fn evaluate(window: &Window, facts: &Facts, catalogue: &[(&str, &MetricDef)]
         if !notes.is_empty() {
             metrics.notes.insert(def.id.to_owned(), notes);
         }
-        if let (Some(dimension), Some(record)) = (def.dimension, window.collectors.get(*collector)) {
+        if let (Some(dimension), Some(record)) = (def.dimension, window.collectors.get(*collector))
+            && labelled.insert((dimension, *collector))
+        {
             let names = metrics.labels.entry(dimension.to_owned()).or_default();
             for (instance, labels) in &record.labels {
                 let known = names.entry(instance.clone()).or_default();

@@ -33,6 +33,7 @@ impl Folder {
     /// When it cannot be made or opened, or others could have put something there.
     pub fn keeping(path: &Path) -> io::Result<Self> {
         let path = path.components().as_path();
+        Self::refuse_links_of_others(path)?;
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)?;
         Self::kept(path)
     }

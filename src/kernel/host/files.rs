@@ -236,7 +236,7 @@ mod tests {
         if rustix::process::geteuid().is_root() {
             std::os::unix::fs::lchown(&link, Some(65534), None).unwrap();
             let slashed = std::path::PathBuf::from(format!("{}/", link.display()));
-            for path in [link, slashed] {
+            for path in [link.join("new"), link, slashed] {
                 assert_eq!(
                     prepare_directory(&path).unwrap_err().kind(),
                     io::ErrorKind::PermissionDenied,

@@ -20,7 +20,7 @@ pub struct Folder {
 
 impl Folder {
     /// Creates the folder for a run's output, with mode 0700, and proves that files can be made in it.
-    /// A symbolic link in its place is refused unless it belongs to this user or to root.
+    /// A symbolic link in its place is refused unless it belongs to this user or to root; of root, so is one anywhere on the way.
     ///
     /// # Errors
     /// When it cannot be made, or nothing can be written there.
@@ -28,6 +28,7 @@ impl Folder {
         use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
         // With a slash behind it a link is what it leads to.
         let path = path.components().as_path();
+        Self::refuse_links_of_others(path)?;
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)?;
         let folder = match Self::open(path, OFlags::NOFOLLOW) {
             Err(error) if matches!(Errno::from_io_error(&error), Some(Errno::LOOP | Errno::NOTDIR)) => {
@@ -42,6 +43,23 @@ impl Folder {
         };
         folder.prove()?;
         Ok(folder)
+    }
+
+    /// Refuses a path that is a link of another user's. Root's may not lead through one either; others may lean on an administrator's.
+    pub(super) fn refuse_links_of_others(path: &Path) -> io::Result<()> {
+        use std::os::unix::fs::MetadataExt as _;
+        let own = rustix::process::geteuid().as_raw();
+        let is_of_other = |part: &&Path| {
+            let found = part.symlink_metadata();
+            found.is_ok_and(|found| found.file_type().is_symlink() && found.uid() != own && found.uid() != 0)
+        };
+        match path.ancestors().take(if own == 0 { usize::MAX } else { 1 }).find(is_of_other) {
+            Some(link) => {
+                let why = format!("{} is a link that belongs to another user", link.display());
+                Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
+            }
+            None => Ok(()),
+        }
     }
 
     /// A few kilobytes tell a full file system before the window starts rather than after it.

@@ -38,6 +38,7 @@ impl Folder {
     /// As [`Folder::prepare`]; then nothing is left.
     pub fn prepare_anew(path: &Path) -> io::Result<(Self, Made)> {
         let path = path.components().as_path();
+        Self::refuse_links_of_others(path)?;
         let is_there = |path: &&Path| path.as_os_str().is_empty() || path.symlink_metadata().is_ok();
         let above = path.ancestors().find(is_there).unwrap_or(Path::new(""));
         let mut made = Made::default();

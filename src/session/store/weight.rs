@@ -32,7 +32,7 @@ const NUMBER: usize = 16;
 /// Deeper JSON is no recording: its reader refuses it.
 const DEEPEST: usize = 200;
 
-/// Maps, and the size of what they hold.
+/// Maps, and the size of what they hold; those of labels twice with their keys, as judging has a copy.
 const MAPS: [(&str, usize); 16] = [
     ("by_status", 8),
     ("collectors", size_of::<CollectorRecord>()),
@@ -42,7 +42,7 @@ const MAPS: [(&str, usize); 16] = [
     ("facts", TEXT),
     ("gaps", size_of::<Unavailable>()),
     ("group", TEXT),
-    ("labels", TEXT),
+    ("labels", 3 * TEXT),
     ("ledgers", size_of::<Result<Ledger, Unavailable>>()),
     ("lost", 8),
     ("metrics", size_of::<MetricNote>()),
@@ -52,12 +52,12 @@ const MAPS: [(&str, usize); 16] = [
     ("roles", TEXT),
 ];
 
-/// Lists, and the size of what they hold, with the copies that judging makes.
+/// Lists, and the size of what they hold, with the copies that judging makes; of columns, also those of their two texts.
 const LISTS: [(&str, usize); 24] = [
     ("attached", size_of::<Attachment>()),
     ("calls", size_of::<Call>()),
     ("cells", size_of::<Cell>()),
-    ("columns", 2 * size_of::<Column>()),
+    ("columns", 4 * size_of::<Column>()),
     ("cpus", size_of::<CpuSchedule>()),
     ("evidence", size_of::<Evidence>()),
     ("findings", size_of::<Finding>()),
@@ -205,7 +205,7 @@ mod tests {
         assert_eq!(of("{\"notes\": [\"a\\\"[\", \"\"]}"), LEAST * TEXT + ALLOCATED + 4);
         let record = TEXT + size_of::<CollectorRecord>();
         assert_eq!(of("{\"collectors\": {\"a\": {\"times\": []}, \"b\": {}}}"), NODE * record + 2 * (ALLOCATED + 1));
-        let named = 2 * (ALLOCATED + 1) + 2 * NODE * 2 * TEXT;
+        let named = 2 * (ALLOCATED + 1) + 2 * NODE * 4 * TEXT;
         assert_eq!(of("{\"labels\": {\"a\": {\"b\": \"\"}}, \"c\": \"\"}"), named);
         assert_eq!(of("{\"points\": [{\"at\": 1}, {\"at\": 2}]}"), LEAST * size_of::<ProcessPoint>());
         assert_eq!(of("{\"series\": [{\"name\": \"x\"}]}"), LEAST * size_of::<Series>() + ALLOCATED + 1);

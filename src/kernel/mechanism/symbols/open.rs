@@ -46,13 +46,8 @@ pub(super) fn find_mapped(link: &Path) -> io::Result<Found> {
 /// When it is not there, no regular file, behind a link, or on a file system that may never answer.
 pub(super) fn find_named(device: Option<(u32, u32)>, path: &Path) -> io::Result<Found> {
     device.and_then(|device| Mounts::own()?.by_device(device)).transpose()?;
-    let handle = Tree::own()?.find(path, Links::Refused)?;
-    let id = mount_id(&handle)?;
-    // Of a tree that a user changes the root to, too.
-    if Mounts::own().is_some_and(|mounts| mounts.is_proc(&id)) {
-        return Err(io::Error::other("it is on proc, where no program or library lies"));
-    }
-    found(handle)
+    let tree = Tree::own()?;
+    found_in(&tree, tree.find(path, Links::Refused)?)
 }
 
 /// Finds a file by its path in the tree of a process, that of its container, through no link.
@@ -60,7 +55,7 @@ pub(super) fn find_named(device: Option<(u32, u32)>, path: &Path) -> io::Result<
 /// # Errors
 /// As [`find_named`].
 pub(super) fn find_below(tree: &Tree, path: &str) -> io::Result<Found> {
-    found(tree.find(Path::new(path), Links::Refused)?)
+    found_in(tree, tree.find(Path::new(path), Links::Refused)?)
 }
 
 impl Tree {
@@ -69,8 +64,17 @@ impl Tree {
     /// # Errors
     /// When it is something else, or may not be read.
     pub(in crate::mechanism) fn open(&self, path: &str) -> io::Result<std::fs::File> {
-        Ok(found(self.find(Path::new(path), Links::Followed)?)?.reopen()?.into())
+        Ok(found_in(self, self.find(Path::new(path), Links::Followed)?)?.reopen()?.into())
     }
+}
+
+/// None of proc, wherever a user has mounted it or one file of it: they are called regular, but to read one may take from others what it
+/// says (/proc/kmsg).
+fn found_in(tree: &Tree, handle: OwnedFd) -> io::Result<Found> {
+    if tree.is_on_proc(&handle)? {
+        return Err(io::Error::other("it is on proc, where no program or library lies"));
+    }
+    found(handle)
 }
 
 fn found(handle: OwnedFd) -> io::Result<Found> {

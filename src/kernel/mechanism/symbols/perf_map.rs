@@ -107,7 +107,7 @@ impl Spent {
 }
 
 impl PerfMaps {
-    /// The map of a process, from its own /tmp. A file of another user is not trusted.
+    /// The map of a process, from its own /tmp. A file of another user is not trusted, but for root's.
     pub(super) fn of(&mut self, host: &Host, process: Process) -> Option<Arc<PerfMap>> {
         let began = host.now();
         if let Some(known) = self.known.get(&process).filter(|known| began < known.look) {
@@ -170,10 +170,12 @@ fn find(host: &Host, process: Process, owner: u32) -> Option<Found> {
     let inner = status.lines().find_map(|line| line.strip_prefix("NStgid:"));
     let inner = inner.and_then(|ids| ids.split_whitespace().next_back()).unwrap_or_default();
     let inner = if inner.is_empty() { pid.to_string() } else { inner.to_owned() };
-    // In its own tree of files, through no link. Only a regular file is opened, of its user or root.
-    let found = open::find_below(&Tree::of(host, pid).ok()?, &format!("tmp/perf-{inner}.map")).ok()?;
+    // In its own tree of files, through no link. Only a regular file is opened, of its user, or of root where root alone mounts.
+    let tree = Tree::of(host, pid).ok()?;
+    let found = open::find_below(&tree, &format!("tmp/perf-{inner}.map")).ok()?;
+    let is_trusted = found.owner == owner || (found.owner == 0 && !tree.is_of_user());
     // All of that was asked by a number, which another process may have got meanwhile.
-    (maps::is_same(host, process) && (found.owner == 0 || found.owner == owner)).then_some(found)
+    (maps::is_same(host, process) && is_trusted).then_some(found)
 }
 
 /// Puts a function where others may have been: a runtime uses memory again (V8 does it all the time), and the later entry of the

@@ -134,6 +134,18 @@ impl Tree {
         stat.is_some_and(|stat| FileType::from_raw_mode(stat.stx_mode.into()) == FileType::RegularFile)
     }
 
+    /// Whether what was found lies on proc, as this process or the tree's own sees its mounts.
+    pub(super) fn is_on_proc(&self, found: &OwnedFd) -> io::Result<bool> {
+        let id = mount_id(found)?;
+        let is_proc = |mounts: Option<Mounts>| mounts.is_some_and(|mounts| mounts.is_proc(&id));
+        Ok(is_proc(Mounts::own()) || is_proc(self.pid.and_then(Mounts::of)))
+    }
+
+    /// Whether a user may have mounted something in it: any file that there is a path to, also one that they may not read.
+    pub(super) fn is_of_user(&self) -> bool {
+        !self.may_be_unlisted
+    }
+
     /// Whether a mount may be asked. The list is read anew: what is held open cannot have another number meanwhile.
     fn judge(&self, mount: &str) -> io::Result<()> {
         if let Some(judged) = Mounts::own().and_then(|mounts| mounts.by_id(mount)) {
@@ -249,6 +261,23 @@ mod tests {
             assert!(tree(root(), true).judge(&id).is_ok(), "a changed root");
             assert!(tree(root(), false).judge(&id).is_err(), "a user's");
             assert!(tree(own(), true).judge(&id).is_err(), "another mount");
+        }
+    }
+
+    #[test]
+    fn no_file_of_proc_is_opened_whatever_leads_to_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let (link, file) = (folder.path().join("link"), folder.path().join("file"));
+        symlink("/proc/version", &link).unwrap();
+        std::fs::write(&file, "").unwrap();
+        let of_this_process = Tree::of(&Host::live(Path::new("/")), std::process::id()).unwrap();
+        for tree in [Tree::own().unwrap(), of_this_process] {
+            for path in ["/proc/version", link.to_str().unwrap()] {
+                let told = tree.open(path).unwrap_err().to_string();
+                assert_eq!(told, "it is on proc, where no program or library lies", "{path}");
+            }
+            assert!(tree.open(file.to_str().unwrap()).is_ok());
+            assert!(tree.open("/proc/self/exe").is_ok(), "it lies elsewhere");
         }
     }
 }
