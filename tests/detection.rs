@@ -3,6 +3,7 @@
 
 mod rates;
 mod seen;
+mod symptoms;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -257,7 +258,9 @@ fn the_table_of_what_proves_each_rule_is_that_of_these_tests() {
     let place = path("docs/detection.md");
     if std::env::var_os("RDIAG_BLESS").is_some() {
         let live = strictness("tests/privileged");
-        let rates = rates::fresh(&live) + &seen::section(&live.all, &naming("tests/privileged", &rules()));
+        let rates = rates::fresh(&live)
+            + &seen::section(&live.all, &naming("tests/privileged", &rules()))
+            + &symptoms::section();
         std::fs::write(&place, document(&rates)).unwrap();
     }
     let committed = std::fs::read_to_string(&place).unwrap();

@@ -13,6 +13,26 @@ pub(super) struct Seen(Value);
 /// A rule that fired: its status, and who is blamed, if anybody.
 type Fired = [String; 3];
 
+/// What a test has told of one report.
+#[derive(serde::Deserialize)]
+#[serde(untagged)]
+enum Told {
+    /// The rules that fired on a host that it judged.
+    Host(Vec<Fired>),
+    Answer(Answer),
+}
+
+/// What a playbook that starts from a symptom answered: the ids of its causes by what became of them.
+#[derive(serde::Deserialize)]
+pub(super) struct Answer {
+    pub(super) playbook: String,
+    pub(super) verdict: String,
+    pub(super) found: Vec<String>,
+    pub(super) ruled_out: Vec<String>,
+    /// Causes that were not clear, not measured, or not looked for.
+    pub(super) others: usize,
+}
+
 impl Seen {
     pub(super) fn read() -> Self {
         Self(serde_json::from_str(&std::fs::read_to_string(path("tests/proof.json")).unwrap()).unwrap())
@@ -22,13 +42,29 @@ impl Seen {
     fn runs(&self, test: &str) -> Vec<(&str, f64, Vec<Vec<Fired>>)> {
         let of = |tests: &Value| {
             let entry = tests.get(format!("privileged::{test}"))?;
-            let judged = serde_json::from_value(entry.get("judged")?.clone()).unwrap();
-            Some((entry["seconds"].as_f64().unwrap_or_default(), judged))
+            let told: Vec<Told> = serde_json::from_value(entry.get("judged")?.clone()).unwrap();
+            let host = |told| if let Told::Host(fired) = told { Some(fired) } else { None };
+            let hosts: Vec<_> = told.into_iter().filter_map(host).collect();
+            (!hosts.is_empty()).then(|| (entry["seconds"].as_f64().unwrap_or_default(), hosts))
         };
         let kernels = self.0.as_object().unwrap().iter();
         kernels
             .filter_map(|(kernel, tests)| of(tests).map(|(seconds, judged)| (kernel.as_str(), seconds, judged)))
             .collect()
+    }
+
+    /// What playbooks answered in the last run of each test that asks them, by playbook and test, in the order of the test.
+    pub(super) fn answers(&self) -> BTreeMap<(String, String), Vec<Answer>> {
+        let mut answers = BTreeMap::<_, Vec<Answer>>::new();
+        for (test, entry) in self.0["host"].as_object().unwrap() {
+            let told = entry.get("judged").cloned().unwrap_or_default();
+            for one in serde_json::from_value::<Option<Vec<Told>>>(told).unwrap().unwrap_or_default() {
+                let Told::Answer(answer) = one else { continue };
+                let test = test.trim_start_matches("privileged::").to_owned();
+                answers.entry((answer.playbook.clone(), test)).or_default().push(answer);
+            }
+        }
+        answers
     }
 
     /// Whether a rule fired in a test on any kernel; none if it judged no whole host.

@@ -21,7 +21,25 @@ fn report_within(within: &[&str], playbook: &str, seconds: u32) -> Value {
         [within, &[&program, "run", playbook, "--format", "json", "--out", "-", "--duration", &duration]].concat();
     let output = Command::new(words[0]).args(&words[1..]).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&output.stdout).unwrap()
+    let report = serde_json::from_slice(&output.stdout).unwrap();
+    tell_answered(playbook, &report);
+    report
+}
+
+/// Says what the playbook answered: its verdict, and the causes by what became of each. The ledger of proofs keeps it.
+fn tell_answered(playbook: &str, report: &Value) {
+    let causes = report["answer"]["causes"].as_array().unwrap();
+    let with = |outcome: &str| -> Vec<&str> {
+        causes.iter().filter(|cause| cause["outcome"] == outcome).map(|cause| cause["id"].as_str().unwrap()).collect()
+    };
+    let told = serde_json::json!({
+        "playbook": playbook,
+        "verdict": report["verdict"]["headline"],
+        "found": with("found"),
+        "ruled_out": with("ruled_out"),
+        "others": causes.len() - with("found").len() - with("ruled_out").len(),
+    });
+    println!("JUDGED {told}");
 }
 
 fn report(playbook: &str, seconds: u32) -> Value {
