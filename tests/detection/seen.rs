@@ -56,7 +56,7 @@ impl Seen {
     /// What playbooks answered in the last run of each test that asks them, by playbook and test, in the order of the test.
     pub(super) fn answers(&self) -> BTreeMap<(String, String), Vec<Answer>> {
         let mut answers = BTreeMap::<_, Vec<Answer>>::new();
-        for (test, entry) in self.0["host"].as_object().unwrap() {
+        for (test, entry) in self.0.get("host").and_then(Value::as_object).unwrap() {
             let told = entry.get("judged").cloned().unwrap_or_default();
             for one in serde_json::from_value::<Option<Vec<Told>>>(told).unwrap().unwrap_or_default() {
                 let Told::Answer(answer) = one else { continue };

@@ -172,7 +172,7 @@ fn the_playbook_for_hot_cpus_and_the_drill_down_name_process_function_and_line()
         );
         let code = finding(&report, "cpu.utilization.hottest_code", None);
         let said = code["summary"].as_str().unwrap();
-        assert!(said.contains("splitter used ") && said.contains("mostly in part_seventy at split.c:"), "{said}");
+        assert!(said.contains("splitter used ") && said.contains("above all in part_seventy at split.c:"), "{said}");
         assert_eq!((&code["status"], &code["culprit"]["name"]), (&"info".into(), &"part_seventy".into()), "{code:#}");
         assert!((code["value"].as_f64().unwrap() - 0.7).abs() < 0.1, "{code:#}");
         assert!(code["evidence"][0]["metric"].as_str().unwrap().starts_with("profile."), "{code:#}");

@@ -214,7 +214,7 @@ const CAPTURES: &[(&str, &str, &str, &str)] = &[
         "disk-full",
         "filesystem.a_file_system_that_finds_an_error_is_critical_and_seen_to_be_read_only.1",
         "read-only",
-        "the kernel made it read-only",
+        "but the file system is read-only",
     ),
     (
         "memory-pressure",

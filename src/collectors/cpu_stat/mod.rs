@@ -208,7 +208,7 @@ const METRICS: &[MetricDef] = &[
         &[Formula::ratio(&[term("cpu_stat.core_softirq")], CORE_TOTAL)],
     )
     .dimension("cpu")
-    .caveat("What ksoftirqd does is in the time of the kernel, not here.")
+    .caveat("What ksoftirqd does is in it too.")
     .manual("mpstat -P ALL 1 10"),
     MetricDef::new(
         "cpu.core.nice.ratio",

@@ -167,8 +167,14 @@ fn inotify(found: &Found, [instances, watches]: [f64; 2], host: &Host, out: &Sin
         if let Some(name) = names.get(uid) {
             out.label(&instance, "user", name.as_str());
         }
-        out.label(&instance, "name", user.most.1.as_str());
-        out.label(&instance, "pid", user.most.0.to_string());
+        // The one that makes the user short: an editor with thousands of watches has one instance.
+        let is_watches = user.watches / watches > user.instances / instances;
+        let (pid, name, _) = if is_watches { &user.most_watches } else { &user.most };
+        out.label(&instance, "name", name.as_str());
+        out.label(&instance, "pid", pid.to_string());
+        if user.watches > 0.0 {
+            out.label(&instance, "watcher", user.most_watches.1.as_str());
+        }
         out.label(&instance, "processes", user.kinds());
     }
 }

@@ -49,8 +49,9 @@ struct Instance {
 pub(super) struct User {
     pub(super) instances: f64,
     pub(super) watches: f64,
-    /// The process with the most of them: its id, name, and how many.
+    /// The processes with the most instances and with the most watches: id, name, and how many.
     pub(super) most: (u32, String, u64),
+    pub(super) most_watches: (u32, String, u64),
     by_name: BTreeMap<String, u64>,
 }
 
@@ -192,10 +193,10 @@ impl Found {
             user.instances += instances as f64;
             user.watches += watches as f64;
             *user.by_name.entry(holder.name.clone()).or_default() += instances;
-            // What is short is mostly one of both: a process with many of either is the one.
-            let weight = instances.max(watches / 100);
-            if weight > user.most.2 {
-                user.most = (holder.pid, holder.name.clone(), weight);
+            for (most, own) in [(&mut user.most, instances), (&mut user.most_watches, watches)] {
+                if own > most.2 {
+                    *most = (holder.pid, holder.name.clone(), own);
+                }
             }
         }
         users

@@ -49,6 +49,22 @@ fn instances_and_watches_of_a_user_are_added_up_and_the_process_with_the_most_is
 }
 
 #[test]
+fn the_process_with_the_most_of_what_is_nearer_to_its_limit_is_named() {
+    for (watches, name) in [(700, "node"), (900, "code")] {
+        let tree = host();
+        process(&tree, 10, 1, 4245, "node", &[0; 13], 0);
+        process(&tree, 11, 1, 4245, "code", &[watches], 0);
+        let metrics = tree.metrics(&COLLECTOR);
+        let labels = &metrics.labels["inotify_user"]["4245"];
+        assert_eq!(
+            (labels["name"].as_str(), labels["watcher"].as_str()),
+            (name, "code"),
+            "14 of 16, {watches} of 1000"
+        );
+    }
+}
+
+#[test]
 fn what_a_child_has_from_its_parent_counts_once() {
     let tree = host();
     process(&tree, 10, 1, 4245, "server", &[5], 0);

@@ -69,7 +69,7 @@ classes! {
     "hardware_fatal": "hardware errors that could not be corrected",
     "hung_task": "tasks that were blocked for longer than the kernel's limit",
     "interrupts": "interrupt handlers that took too long, or unhandled interrupts",
-    "kernel_warning": "failed self-checks of the kernel that it survived (WARNING lines)",
+    "kernel_warning": "failed self-checks of the kernel that it survived (WARNING and UBSAN lines)",
     "lockup": "CPUs that made no progress: soft and hard lockups, RCU stalls, stuck work queues",
     "neighbour": "overflows of the table of neighbours (ARP, NDP)",
     "nfs": "network file systems that did not answer",

@@ -208,6 +208,8 @@ mod tests {
         let lines = [
             ("blk_update_request: I/O error, dev sdb, sector 4711 op 0x0:(READ) flags 0x0", "disk", "sdb"),
             ("critical medium error, dev nvme0n1, sector 8 op 0x0:(READ) flags 0x0 phys_seg 1", "disk", "nvme0n1"),
+            ("critical target error, dev sda, sector 8 op 0x1:(WRITE) flags 0x0 phys_seg 1", "disk", "sda"),
+            ("I/O error, dev sda, sector 8 op 0x3:(DISCARD) flags 0x800 phys_seg 1", "disk", "sda"),
             ("Buffer I/O error on dev dm-3, logical block 7, lost async page write", "disk", "dm-3"),
             ("nvme nvme1: I/O 12 QID 3 timeout, aborting", "disk", "nvme1"),
             ("ata3.00: exception Emask 0x0 SAct 0x0 SErr 0x0 action 0x6 frozen", "disk", "ata3.00"),
@@ -255,6 +257,7 @@ mod tests {
             ),
             ("WARNING: CPU: 1 PID: 9 at fs/inode.c:338 drop_nlink+0x28/0x40", "kernel_warning", "fs/inode.c:338"),
             ("WARNING: fs/inode.c:338 at drop_nlink+0x28/0x40, CPU#1: rm/9", "kernel_warning", "fs/inode.c:338"),
+            ("UBSAN: array-index-out-of-bounds in drivers/net/x.c:42:7", "kernel_warning", "drivers/net/x.c:42:7"),
             ("dd: page allocation failure: order:4, mode:0x40cc0(GFP_KERNEL|__GFP_COMP)", "page_allocation", "dd"),
             ("modprobe: vmalloc error: size 1048574951424, exceeds total pages", "page_allocation", "modprobe"),
             ("modprobe: vmalloc: allocation failure: 1048574951424 bytes", "page_allocation", "modprobe"),
@@ -279,9 +282,10 @@ mod tests {
             ("general protection fault, probably for non-canonical address 0xdead: 0000 [#1] SMP", "bug"),
             ("mce: [Hardware Error]: Machine check events logged", "hardware"),
             ("sched: RT throttling activated", "rt_throttling"),
+            ("dd: page allocation failure: order:3, mode:0x40820(GFP_ATOMIC|__GFP_COMP)", "page_allocation"),
         ];
         for (line, class) in lines {
-            assert_eq!(class_and_subject(line).0, class, "{line}");
+            assert_eq!(class_and_subject(line), (class, None), "{line}");
         }
     }
 
@@ -376,6 +380,8 @@ mod tests {
             "EXT4-fs (vda): mounted filesystem 00 r/w without journal. Quota mode: none.",
             "EXT4-fs (sda1): error count since last fsck: 3",
             "blk_update_request: I/O error, dev fd0, sector 0 op 0x0:(READ)",
+            "critical target error, dev sda, sector 2048 op 0x3:(DISCARD) flags 0x800 phys_seg 1 prio class 2",
+            "blk_update_request: critical target error, dev sdb, sector 9 op 0x9:(WRITE_ZEROES) flags 0x0",
             "[Firmware Bug]: TSC_DEADLINE disabled due to Errata",
             "NMI watchdog: Enabled. Permanently consumes one hw-PMU counter.",
             "clocksource: Switched to clocksource tsc",

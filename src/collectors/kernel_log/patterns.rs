@@ -143,13 +143,15 @@ pub(super) const PATTERNS: &[Pattern] = &[
     line("bug", &["^Kernel panic - "], Nobody),
     line("bug", &["^general protection fault"], Nobody),
     line("bug", &["^Unable to handle kernel "], Nobody),
-    line("bug", &["^UBSAN: "], Nobody),
     line("bug", &["^list_add corruption"], Nobody),
     line("bug", &["^list_del corruption"], Nobody),
     line("bug", &["^refcount_t: ", "use-after-free"], Nobody),
+    line("kernel_warning", &["^UBSAN: ", " in "], Between(" in ", "")),
     line("kernel_warning", &["^WARNING: CPU: ", " at "], Between(" at ", " ")),
     line("kernel_warning", &["^WARNING: ", " at ", " CPU#"], Between("WARNING: ", " at ")),
 
+    // What may not wait is mostly asked for by an interrupt: the task that ran is not behind it.
+    line("page_allocation", &[": page allocation failure: order:", "(GFP_ATOMIC"], Nobody),
     line("page_allocation", &[": page allocation failure: order:"], Between("", ": page")),
     line("page_allocation", &["SLUB: Unable to allocate memory on "], Nobody),
     line("page_allocation", &[": vmalloc error: "], Between("", ": vmalloc")),
@@ -246,12 +248,21 @@ impl Pattern {
     }
 }
 
+/// Commands that only tell a device which blocks are free or empty. Many reject them, and the kernel does without: nothing is lost.
+const DISPENSABLE: [&str; 4] = [":(DISCARD)", ":(SECURE_ERASE)", ":(WRITE_SAME)", ":(WRITE_ZEROES)"];
+
+/// Whether a device rejected such a command: `critical target error, dev sda, sector 2048 op 0x3:(DISCARD) flags 0x800`.
+fn is_rejected(text: &str) -> bool {
+    let error = text.strip_prefix("blk_update_request: ").unwrap_or(text);
+    error.starts_with("critical target error, dev ") && DISPENSABLE.iter().any(|command| error.contains(command))
+}
+
 /// The pattern that fits a line. One that begins with the name of a task may hold that of its file as well, as long as a line and
 /// unquoted: whatever else it looks like, it is about this task.
 pub(super) fn recognise(text: &str) -> Option<&'static Pattern> {
     // Few lines fit anything, so whose they are is asked last.
     let mut fitting = PATTERNS.iter().filter(|pattern| pattern.fits(text)).peekable();
-    fitting.peek()?;
+    fitting.peek().filter(|_| !is_rejected(text))?;
     let is_of_task = is_of_task(text);
     fitting.find(|pattern| !is_of_task || begins_with_name(pattern.class))
 }

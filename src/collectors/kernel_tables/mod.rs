@@ -94,17 +94,26 @@ fn ipc(table: &Table, host: &Host, names: &UserNames, out: &Sink) {
     let mut users: Vec<(&u32, &f64)> = table.by_user.iter().collect();
     users.sort_by(|a, b| b.1.total_cmp(a.1));
     users.truncate(LARGEST);
-    let Some((most, _)) = users.first() else { return };
-    out.label(table.name, "name", format!("user {}", names.of(**most)));
+    let Some((most, held)) = users.first() else { return };
+    // One of several users with some each is not the one who fills it.
+    if is_most(**held, table) {
+        out.label(table.name, "name", format!("user {}", names.of(**most)));
+    }
     let shares: Vec<String> = users.iter().map(|(uid, count)| format!("{count} of {}", names.of(**uid))).collect();
     out.label(table.name, "users", shares.join(", "));
     // Who made the most of them, if it is still there; of semaphores and queues the kernel does not tell.
-    if let Some((pid, _)) = table.by_creator.iter().max_by(|a, b| a.1.total_cmp(b.1))
+    if let Some((pid, made)) = table.by_creator.iter().max_by(|a, b| a.1.total_cmp(b.1))
+        && is_most(*made, table)
         && let Ok(process) = host.read_line(&format!("proc/{pid}/comm"))
     {
         out.label(table.name, "process", process);
         out.label(table.name, "pid", pid.to_string());
     }
+}
+
+/// Whether it is at least half of all that exist.
+fn is_most(part: f64, table: &Table) -> bool {
+    part * 2.0 >= table.count
 }
 
 fn mounts(host: &Host, out: &Sink) {

@@ -65,6 +65,19 @@ fn objects_of_system_v_ipc_are_counted_against_each_of_their_limits() {
 }
 
 #[test]
+fn none_of_three_users_with_as_many_objects_each_is_named_as_the_one_who_fills_the_table() {
+    let tree = host();
+    let rows: String =
+        [1000, 2000, 3000].map(|uid| format!("0 {uid} 600 1 {uid} 77 0 {uid} 1 1 1 0 0 0 0 0\n")).concat();
+    tree.put("proc/sysvipc/shm", format!("{SHM}{rows}"));
+    tree.put("proc/1000/comm", "postgres\n");
+    let metrics = tree.metrics(&COLLECTOR);
+    let labels = &metrics.labels["ipc_table"]["shared memory segments"];
+    assert_eq!(labels["users"], "1 of app, 1 of 2000, 1 of 3000");
+    assert!(!labels.contains_key("name") && !labels.contains_key("process"), "{labels:?}");
+}
+
+#[test]
 fn mounts_and_terminals_are_compared_with_their_limits() {
     let metrics = host().metrics(&COLLECTOR);
     assert_eq!(stats(&metrics, "filesystem.mounts.ratio", "").last, 0.03);

@@ -119,7 +119,7 @@ fn scheduling(stat: &[u8], task: &mut Task) -> Option<()> {
 }
 
 /// `0-3,8`; none where it is anything else, or larger than a machine.
-fn cpu_list(text: &str) -> Option<BTreeSet<u32>> {
+pub(super) fn cpu_list(text: &str) -> Option<BTreeSet<u32>> {
     let mut cpus = BTreeSet::new();
     for part in text.split(',') {
         let (from, to) = part.split_once('-').unwrap_or((part, part));
@@ -154,8 +154,8 @@ impl Cpus {
         Self(text.lines().filter_map(cpu).collect())
     }
 
-    pub(super) fn count(&self) -> usize {
-        self.0.len()
+    pub(super) fn any(&self, which: impl Fn(u32) -> bool) -> bool {
+        self.0.keys().any(|cpu| which(*cpu))
     }
 
     /// What each CPU did since, of those that were online at both times.

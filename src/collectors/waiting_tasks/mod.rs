@@ -8,9 +8,9 @@ mod look;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use self::look::{Cpus, Look, Task};
+use self::look::{Cpus, Look, Task, cpu_list};
 use crate::def::{Cadence, Collect, CollectorDef, Sink};
 use rdiag_kernel::host::Host;
 use rdiag_model::metric::{Formula, MetricDef, SeriesDef, SeriesKind, term};
@@ -109,7 +109,7 @@ const METRICS: &[MetricDef] = &[
         &[Formula::ratio(&[term("waiting_tasks.other_free")], &[term("waiting_tasks.other_all")])],
     )
     .dimension("cpu_set")
-    .caveat("CPUs that are isolated count too.")
+    .caveat("CPUs that are isolated (isolcpus) do not count: they idle on purpose.")
     .manual("mpstat -P ALL 1 10"),
     MetricDef::new(
         "cpu.real_time.ratio",
@@ -165,7 +165,7 @@ impl Collect for WaitingTasks {
         }
         let tasks = last.since(first, LEAST, host);
         let cpus = last.cpus.since(&first.cpus);
-        let sets = pinned(&tasks, &cpus, out);
+        let sets = pinned(&tasks, &cpus, &isolated(host), out);
         let real_time = behind_real_time(&tasks, out);
         let cut = (first.left_out || last.left_out)
             .then(|| Unavailable::new(Reason::ShortWindow, "there are so many threads that some were not looked at"));
@@ -203,10 +203,17 @@ fn put(out: &Sink, name: &'static str, instance: &str, unit: RawUnit, change: u6
     out.with_record(|record| record.series.push(series));
 }
 
+/// The CPUs that the kernel keeps from balancing (isolcpus). Ordinary tasks may not run there from boot on, and are not pinned for that.
+fn isolated(host: &Host) -> BTreeSet<u32> {
+    let text = host.read_line("sys/devices/system/cpu/isolated").unwrap_or_default();
+    cpu_list(text.trim()).unwrap_or_default()
+}
+
 /// Records the sets of CPUs that tasks are pinned to; how many there are.
-fn pinned(tasks: &[Task], cpus: &Cpus, out: &Sink) -> usize {
+fn pinned(tasks: &[Task], cpus: &Cpus, isolated: &BTreeSet<u32>, out: &Sink) -> usize {
     let mut sets: BTreeMap<&str, Vec<&Task>> = BTreeMap::new();
-    for task in tasks.iter().filter(|task| task.is_ordinary() && task.allowed.len() < cpus.count()) {
+    let is_pinned = |task: &Task| cpus.any(|cpu| !task.allowed.contains(&cpu) && !isolated.contains(&cpu));
+    for task in tasks.iter().filter(|task| task.is_ordinary() && is_pinned(task)) {
         sets.entry(task.allowed_list.as_str()).or_default().push(task);
     }
     let waited = |members: &[&Task]| members.iter().map(|task| task.waited).sum::<u64>();
@@ -217,7 +224,8 @@ fn pinned(tasks: &[Task], cpus: &Cpus, out: &Sink) -> usize {
         let Some(of_all) = members.first().map(|task| &task.allowed) else { continue };
         put(out, "waiting_tasks.wait", name, RawUnit::Nanoseconds, waited(members));
         put(out, "waiting_tasks.run", name, RawUnit::Nanoseconds, members.iter().map(|task| task.ran).sum());
-        let (own, others) = (cpus.sum(|cpu| of_all.contains(&cpu)), cpus.sum(|cpu| !of_all.contains(&cpu)));
+        let own = cpus.sum(|cpu| of_all.contains(&cpu));
+        let others = cpus.sum(|cpu| !of_all.contains(&cpu) && !isolated.contains(&cpu));
         put(out, "waiting_tasks.set_busy", name, RawUnit::Ticks, own.all - own.idle);
         put(out, "waiting_tasks.set_all", name, RawUnit::Ticks, own.all);
         put(out, "waiting_tasks.other_free", name, RawUnit::Ticks, others.idle + others.nice);

@@ -36,7 +36,13 @@ fn put_cpus(tree: &Story, cpus: &[[u64; 4]]) {
 
 /// Two looks, ten seconds of them.
 fn measured(threads: &[(Thread<'_>, u64, u64)], cpus: &[[u64; 4]]) -> rdiag_model::Metrics {
+    measured_beside("", threads, cpus)
+}
+
+/// The same on a host that has isolated these CPUs.
+fn measured_beside(isolated: &str, threads: &[(Thread<'_>, u64, u64)], cpus: &[[u64; 4]]) -> rdiag_model::Metrics {
     let mut tree = Story::of_seconds(1);
+    tree.put("sys/devices/system/cpu/isolated", format!("{isolated}\n"));
     put_cpus(&tree, &vec![[0; 4]; cpus.len()]);
     for (thread, _, _) in threads {
         put_thread(&tree, thread, 1000, 1000);
@@ -73,6 +79,21 @@ fn who_may_run_everywhere_is_not_pinned_nor_are_niced_tasks_and_threads_of_the_k
     ];
     let metrics = measured(&threads, &[[1000, 0, 0, 0], [0, 0, 0, 1000]]);
     assert_eq!(gap(&metrics, "cpu.pinned.wait.ratio", "").reason, Reason::NotApplicable);
+}
+
+#[test]
+fn cpus_that_are_isolated_are_no_room_for_others_and_who_may_run_on_all_the_rest_is_not_pinned() {
+    let four = |allowed| (10..14).map(|pid| (Thread { pid, allowed, ..LOOP }, 2500, 7500)).collect::<Vec<_>>();
+    let cpus = [[1000, 0, 0, 0], [900, 0, 0, 100], [0, 0, 0, 1000], [0, 0, 0, 1000]];
+    let of = |isolated: &str, allowed: &'static str| {
+        let metrics = measured_beside(isolated, &four(allowed), &cpus);
+        let elsewhere = metrics.measured("cpu.pinned.elsewhere.ratio", allowed).map(|stats| stats.mean);
+        elsewhere.map(|share| (share * 1e6).round() / 1e6)
+    };
+    assert_eq!(of("", "0-1"), Some(1.0));
+    assert_eq!(of("2-3", "0-1"), None, "they may run wherever the scheduler puts tasks");
+    assert_eq!(of("2-3", "0"), Some(0.1), "CPU 1 alone is another one");
+    assert_eq!(of("2-3", "2"), Some(0.05), "a task on an isolated CPU might run on those that are not");
 }
 
 #[test]

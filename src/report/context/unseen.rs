@@ -32,7 +32,7 @@ pub(super) fn complete(finding: &mut Finding, parent: Option<&str>) {
     if let (Some(culprit), Some(parent)) = (finding.culprit.as_mut(), parent)
         && culprit.name.contains("short-lived")
     {
-        culprit.name = format!("short-lived processes (most started by {parent})");
+        culprit.name = format!("short-lived processes (most are children of {parent})");
     }
     finding.next.retain(|step| !FOR_A_PROCESS.iter().any(|words| step.action.contains(words)));
     if !finding.next.iter().any(|step| step.action.contains("execsnoop")) {
@@ -76,7 +76,7 @@ mod tests {
         assert_eq!(advice(&told("short-lived", &[7])), steps, "a program of that name");
         assert_eq!(advice(&told("cc1", &[7])), steps);
         let name = |found: Finding| found.culprit.unwrap().name;
-        let started = "short-lived processes (most started by bash, pid 7)";
+        let started = "short-lived processes (most are children of bash, pid 7)";
         assert_eq!(name(told("short-lived or hidden processes", &[])), started);
         assert_eq!(name(told("processes that were not seen", &[])), "processes that were not seen");
         assert_eq!(name(told("short-lived", &[7])), "short-lived", "a program of that name");
