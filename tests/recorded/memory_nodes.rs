@@ -45,7 +45,10 @@ fn a_full_and_fragmented_node_is_told_from_the_one_beside_it() {
     check(&report, "memory.saturation.numa", Some("node1"), "ok", 0.0);
     check(&report, "memory.errors.page_allocation", None, "warning", 2.0);
     let failed = finding(&report, "memory.errors.page_allocation", None);
-    assert_eq!(failed["culprit"]["name"], "ksoftirqd/0", "the one of an hour before is not of the window");
+    assert!(
+        failed["culprit"].is_null(),
+        "an interrupt asked, and the one of an hour before is not of the window: {failed:#}"
+    );
     assert!(failed["summary"].as_str().unwrap().contains("2 within the window, 3 since boot"), "{failed:#}");
 }
 
