@@ -34,15 +34,22 @@ fn measured(root: &Path) -> (f64, Value) {
     (seconds, serde_json::from_slice(&std::fs::read(place).unwrap()).unwrap())
 }
 
+/// How often each host is measured at most. Other load takes caches away and shares cores, which adds CPU time and never saves any: so the
+/// least of what was measured is the nearest to what a host costs.
+const ROUNDS: usize = 4;
+
 /// The report on the large host, after comparing what it cost with one of a quarter of its size and with a tiny one.
 #[track_caller]
 fn fourfold(what: &str, large: usize, add: fn(&Path, usize)) -> Value {
-    let cost = |size: usize| {
+    let host = |size: usize| {
         let dir = tree();
         if what != "CPUs" {
             add_cpus(dir.path(), 4);
         }
         add(dir.path(), size);
+        dir
+    };
+    let cost = |dir: &tempfile::TempDir| {
         // Where others take the CPUs, a source of an unoptimised build may take longer than the three seconds that each has.
         let mut tries = (0..5).map(|_| measured(dir.path()));
         let complete = |(_, report): &(f64, Value)| {
@@ -51,15 +58,25 @@ fn fourfold(what: &str, large: usize, add: fn(&Path, usize)) -> Value {
         };
         tries.find(complete).expect("this machine is too busy to read its own files within three seconds")
     };
-    let ((none, _), (quarter, _), (whole, report)) = (cost(2), cost(large / 4), cost(large));
-    // CPU time comes in ticks of a hundredth of a second: of less than a few, no ratio can be told.
-    let (small, big) = ((quarter - none).max(0.04), whole - none);
-    println!("{what}: {none:.2} s of CPU time by itself, {small:.2} s for {}, {big:.2} s for {large}", large / 4);
-    assert!(
-        big <= FOURFOLD * small,
-        "{big:.2} s for {large} {what}, {small:.2} s for a quarter of them: more than linear"
-    );
-    report
+    let hosts = [2, large / 4, large].map(host);
+    // A disturbed quarter would hide a cost that grows too fast, and is quickly measured again.
+    let mut least = [f64::MAX, cost(&hosts[1]).0, f64::MAX];
+    for round in 1..=ROUNDS {
+        let seen = hosts.each_ref().map(cost);
+        for (least, (seconds, _)) in least.iter_mut().zip(&seen) {
+            *least = least.min(*seconds);
+        }
+        let [none, quarter, whole] = least;
+        // CPU time comes in ticks of a hundredth of a second: of less than a few, no ratio can be told.
+        let (small, big) = ((quarter - none).max(0.04), whole - none);
+        println!("{what}: {none:.2} s of CPU time by itself, {small:.2} s for {}, {big:.2} s for {large}", large / 4);
+        let [_, _, (_, report)] = seen;
+        if big <= FOURFOLD * small {
+            return report;
+        }
+        assert!(round < ROUNDS, "{big:.2} s for {large} {what}, {small:.2} s for a quarter of them: more than linear");
+    }
+    unreachable!("the last round returns or fails")
 }
 
 /// Rules that raised a warning or worse, with their instances.

@@ -46,7 +46,7 @@ const METRICS: &[MetricDef] = &[
         "How many ids there are for tasks.",
         &[Formula::level(&[term("task_limits.pid_max")])],
     )
-    .caveat("Inside a container it may be the container's own (since Linux 6.14).")
+    .caveat("Inside a container it may be the container's own (since Linux 6.14); there it is not compared with the tasks of the host.")
     .manual("cat /proc/sys/kernel/pid_max"),
 ];
 
@@ -61,6 +61,11 @@ impl Collect for TaskLimits {
             ("task_limits.threads_max", "proc/sys/kernel/threads-max"),
             ("task_limits.pid_max", "proc/sys/kernel/pid_max"),
         ] {
+            if series == "task_limits.pid_max" && has_ids_of_its_own(host) {
+                let why = "the limit that a container sees is its own, and the tasks that it sees counted are those of the host";
+                out.gap(series, "", Unavailable::new(Reason::NotVisible, why).with_remedy("run rdiag on the host"));
+                continue;
+            }
             match host.read_u64(path) {
                 Ok(limit) => out.level(series, "", limit as f64),
                 Err(error) => out.gap(series, "", error.gap()),
@@ -68,6 +73,11 @@ impl Collect for TaskLimits {
         }
         Ok(())
     }
+}
+
+/// Whether kernel.pid_max may be that of a namespace of process ids, as it is since Linux 6.14; /proc/loadavg counts the tasks of the host.
+fn has_ids_of_its_own(host: &Host) -> bool {
+    host.facts().container.is_some() && host.facts().kernel_version().is_none_or(|version| version >= (6, 14))
 }
 
 #[cfg(test)]
@@ -92,6 +102,20 @@ mod tests {
         let metrics = story.file(0, "proc/sys/kernel/pid_max", "1000\n").metrics(&COLLECTOR);
         assert!((stats(&metrics, "tasks.pid_max.ratio", "").last - 0.1).abs() < 1e-9);
         assert_eq!(gap(&metrics, "tasks.threads_max.ratio", "").reason, Reason::Absent);
+        for (kernel, seen) in [("6.12.1", true), ("6.14.0", false), ("7.2", false)] {
+            let mut story = Story::of_seconds(2).file(0, "proc/loadavg", "0 0 0 1/100 9\n").file(
+                0,
+                "proc/sys/kernel/pid_max",
+                "1000\n",
+            );
+            let facts = rdiag_model::Facts {
+                container: Some("a test".into()),
+                kernel: kernel.into(),
+                ..rdiag_model::Facts::default()
+            };
+            story.spec.facts = Some(facts);
+            assert_eq!(story.metrics(&COLLECTOR).stats("tasks.pid_max.ratio", "").is_ok(), seen, "{kernel}");
+        }
         let broken = Story::of_seconds(2).file(0, "proc/loadavg", "0 0 0 100 9\n").metrics(&COLLECTOR);
         assert_eq!(gap(&broken, "tasks.pid_max.ratio", "").reason, Reason::Malformed);
     }

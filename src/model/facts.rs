@@ -63,3 +63,18 @@ impl Default for Facts {
         }
     }
 }
+
+impl Facts {
+    /// The first two numbers of the kernel's release: `5.10.0-46-amd64` is 5.10.
+    #[must_use]
+    pub fn kernel_version(&self) -> Option<(u32, u32)> {
+        version(&self.kernel)
+    }
+}
+
+/// The first two numbers of a release.
+#[must_use]
+pub fn version(release: &str) -> Option<(u32, u32)> {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+}

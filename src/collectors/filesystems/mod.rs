@@ -141,12 +141,12 @@ fn record_capacity(name: &str, capacity: &Capacity, out: &Sink) {
     }
 }
 
-/// An error that speaks of rights or of a mount that is gone, not of a file system that fails.
+/// An error that speaks of rights, of a key that rdiag lacks (Kerberos) or of a mount that is gone, not of a file system that fails.
 fn is_refusal(error: i32) -> bool {
     use rustix::io::Errno;
-    [Errno::ACCESS, Errno::PERM, Errno::NOENT, Errno::NOTDIR, Errno::NOSYS, Errno::NAMETOOLONG, Errno::LOOP]
-        .iter()
-        .any(|known| known.raw_os_error() == error)
+    let rights = [Errno::ACCESS, Errno::PERM, Errno::NOKEY, Errno::KEYEXPIRED, Errno::KEYREVOKED, Errno::KEYREJECTED];
+    let gone = [Errno::NOENT, Errno::NOTDIR, Errno::NOSYS, Errno::NAMETOOLONG, Errno::LOOP];
+    rights.iter().chain(&gone).any(|known| known.raw_os_error() == error)
 }
 
 fn failed(name: &str, error: i32, out: &Sink) {

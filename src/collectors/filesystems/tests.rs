@@ -90,6 +90,7 @@ fn a_file_system_that_lost_its_disk_is_seen_as_forced_read_only() {
 #[test]
 fn errors_of_the_file_system_are_told_from_missing_rights() {
     assert!(super::is_refusal(13));
+    assert!([126, 127, 128, 129].into_iter().all(super::is_refusal), "a key of Kerberos is missing, or was refused");
     assert!(!super::is_refusal(107), "transport endpoint is not connected: the FUSE daemon is gone");
     assert!(!super::is_refusal(5));
 }

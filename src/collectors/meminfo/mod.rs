@@ -122,6 +122,22 @@ const METRICS: &[MetricDef] = &[
     .caveat("An estimate: dirty or mapped cache may be slower to reclaim than it says.")
     .manual(MANUAL),
     MetricDef::new(
+        "memory.zfs_cache.ratio",
+        Unit::Ratio,
+        "Share of the memory that the cache of ZFS (ARC) holds.",
+        &[Formula::level_ratio(&[term("meminfo.zfs_arc")], &[term("meminfo.total")])],
+    )
+    .caveat("MemAvailable does not count it as available, although ZFS gives most of it back when memory is short.")
+    .manual("grep ^size /proc/spl/kstat/zfs/arcstats; grep MemTotal /proc/meminfo"),
+    MetricDef::new(
+        "memory.zfs_cache_growth.bytes_per_second",
+        Unit::BytesPerSecond,
+        "How fast the cache of ZFS (ARC) grows; negative while it shrinks.",
+        &[Formula::slope(&[term("meminfo.zfs_arc")])],
+    )
+    .caveat("What it takes, MemAvailable loses, although ZFS gives most of it back when memory is short.")
+    .manual("while sleep 1; do grep ^size /proc/spl/kstat/zfs/arcstats; done"),
+    MetricDef::new(
         "memory.available_decline.bytes_per_second",
         Unit::BytesPerSecond,
         "How fast available memory falls; negative while it rises.",

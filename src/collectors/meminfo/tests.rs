@@ -94,5 +94,8 @@ fn the_cache_of_zfs_is_accounted_for() {
     let without = ratio(story());
     let arc = "9 1 0x01 123 33456 1 2\nname type data\nhits 4 7\nsize 4 204800\nhdr_size 4 9\n";
     assert!((without - ratio(story().file(0, ARC, arc)) - 0.2).abs() < 1e-9, "204800 bytes are a fifth of 1000 kB");
+    let metrics = story().file(0, ARC, arc).metrics(&COLLECTOR);
+    assert!((stats(&metrics, "memory.zfs_cache.ratio", "").last - 0.2).abs() < 1e-9);
+    assert_eq!(stats(&metrics, "memory.zfs_cache_growth.bytes_per_second", "").mean, 0.0);
     assert_eq!((arc_bytes("size 4 x\n"), arc_bytes("hdr_size 4 9\n"), arc_bytes("")), (None, None, None));
 }

@@ -46,7 +46,7 @@ pub(super) fn complete(finding: &mut Finding, judged: &Judged, kernel: &str) {
         };
         ASKS.iter().any(|asks| action.starts_with(asks)) && in_parentheses(action).any(by)
     };
-    let is_old = version(kernel).is_some_and(|version| version < FIRST_WITH_PROBES);
+    let is_old = rdiag_model::facts::version(kernel).is_some_and(|version| version < FIRST_WITH_PROBES);
     reword(finding, |action| match action {
         action if is_answered(action) => None,
         action if is_old => without_probes(action),
@@ -57,12 +57,6 @@ pub(super) fn complete(finding: &mut Finding, judged: &Judged, kernel: &str) {
 /// What stands in parentheses that hold no others.
 fn in_parentheses(text: &str) -> impl Iterator<Item = &str> {
     text.split('(').skip(1).filter_map(|part| Some(part.split_once(')')?.0))
-}
-
-/// The first two numbers of a release: `5.10.0-46-amd64`.
-fn version(release: &str) -> Option<(u32, u32)> {
-    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
-    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }
 
 /// A step without the probes among its commands; none where nothing else is left of it.
