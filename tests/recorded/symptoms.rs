@@ -60,7 +60,7 @@ const TREES: &[(&str, &str, &str, &str)] = &[
         "CPU 98.1% of it, memory 0% of it, I/O 0.02% of it — Runnable tasks",
     ),
     ("high-latency", "network-losses", "network", "TCP had to retransmit 7.0%"),
-    ("high-latency", "disk-overloaded-4.15", "disk", "sda is overloaded: aqu-sz 14.4"),
+    ("high-latency", "disk-overloaded-4.15", "disk", "Requests queue at sda: aqu-sz 14.4"),
     ("high-latency", "cpu-one-core", "pinned", "Tasks on the run queue of CPU 0"),
     ("high-latency", "filesystem-nfs-slow", "file-server", "NFS read round trip 55.0 ms on /home"),
     ("io-stall", "disk-stuck", "stuck", "sda completed no request in 8.00 s"),
