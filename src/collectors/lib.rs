@@ -24,6 +24,7 @@ mod def;
 mod deleted_files;
 mod disk_slots;
 mod diskstats;
+mod driver_counters;
 mod edac;
 mod entropy;
 mod fabric_ports;

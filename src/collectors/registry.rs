@@ -5,12 +5,12 @@ use rdiag_model::MetricDef;
 use crate::def::CollectorDef;
 use crate::{
     blocked_tasks, cgroup_count, cgroup_cpu, cgroup_freezer, cgroup_io, cgroup_memory, cgroup_pids, clocksource,
-    conntrack, cpu_stat, cpu_throttling, cpu_topology, deleted_files, disk_slots, diskstats, edac, entropy,
-    fabric_ports, file_handles, filesystem_errors, filesystems, held_descriptors, interfaces, interrupts, kernel_log,
-    kernel_tables, listeners, loadavg, lock_waits, md, meminfo, memory_maps, neighbours, nfs, numa, outgoing_tcp,
-    pcie_errors, pcie_links, powercap, processes, psi, qdiscs, schedstat, scsi_errors, sockets, softnet, stopped_tasks,
-    swaps, task_limits, task_states, tcp_udp, temperatures, threads, transmit_queues, udp_sockets, user_tasks, vmstat,
-    waiting_tasks, zoneinfo, zram,
+    conntrack, cpu_stat, cpu_throttling, cpu_topology, deleted_files, disk_slots, diskstats, driver_counters, edac,
+    entropy, fabric_ports, file_handles, filesystem_errors, filesystems, held_descriptors, interfaces, interrupts,
+    kernel_log, kernel_tables, listeners, loadavg, lock_waits, md, meminfo, memory_maps, neighbours, nfs, numa,
+    outgoing_tcp, pcie_errors, pcie_links, powercap, processes, psi, qdiscs, schedstat, scsi_errors, sockets, softnet,
+    stopped_tasks, swaps, task_limits, task_states, tcp_udp, temperatures, threads, transmit_queues, udp_sockets,
+    user_tasks, vmstat, waiting_tasks, zoneinfo, zram,
 };
 
 /// All collectors, sorted by id.
@@ -30,6 +30,7 @@ pub static ALL: &[&CollectorDef] = &[
     &deleted_files::COLLECTOR,
     &disk_slots::COLLECTOR,
     &diskstats::COLLECTOR,
+    &driver_counters::COLLECTOR,
     &edac::COLLECTOR,
     &entropy::COLLECTOR,
     &fabric_ports::COLLECTOR,

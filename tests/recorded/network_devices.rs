@@ -14,6 +14,23 @@ fn check<'r>(report: &'r Value, id: &str, instance: Option<&str>, status: &str, 
 }
 
 #[test]
+fn what_a_provider_delays_or_drops_is_found_though_the_link_has_room() {
+    let report = recorded_report("network-beyond-allowance");
+    let ids = ["network.saturation.allowance", "network.errors.allowance", "network.saturation.no_buffer"];
+    assert_nothing_else_fired(&report, &ids);
+    // 600 of 50 000 packets.
+    let shaped = check(&report, ids[0], Some("eth0"), "warning", 600.0);
+    assert!(shaped["summary"].as_str().unwrap().contains("beyond its allowance of outgoing bandwidth."), "{shaped:#}");
+    let dropped = check(&report, ids[1], Some("eth0"), "warning", 12.0);
+    assert!(dropped["summary"].as_str().unwrap().contains("beyond its allowance of connections."), "{dropped:#}");
+    // Two of one queue and two of the other.
+    let full = check(&report, ids[2], Some("eth1"), "warning", 4.0);
+    assert_eq!(full["culprit"]["name"], "eth1");
+    check(&report, ids[2], Some("eth2"), "ok", 0.0);
+    check(&report, "network.utilization", Some("eth0"), "ok", 25_000.0 * 824.0 / 5.0 / 1.25e8);
+}
+
+#[test]
 fn a_failing_card_is_told_from_the_one_that_failed_long_ago() {
     let report = recorded_report("network-card-failing");
     assert_nothing_else_fired(

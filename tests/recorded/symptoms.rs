@@ -89,6 +89,7 @@ const TREES: &[(&str, &str, &str, &str)] = &[
         "unknown",
         "no cause found; not measured: exhausted local ports; ruled out: a link that flaps",
     ),
+    ("network-loss", "network-beyond-allowance", "allowance", "dropped 12 packets of eth0"),
     ("network-loss", "network-card-failing", "carrier", "The link of eth0 went up or down 2 times"),
     ("network-loss", "network-sockets-short", "sockets", "A full receive buffer or backlog dropped 600 TCP segments"),
     ("network-loss", "network-sockets-near-limits", "unknown", "no cause found"),

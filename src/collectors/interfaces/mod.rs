@@ -146,6 +146,14 @@ pub(super) fn of_this_namespace(host: &Host, names: Vec<String>) -> Vec<String> 
     names.into_iter().filter(is_same).map(|(_, name)| name).collect()
 }
 
+/// The interfaces of this network namespace that have a device behind them, at most [`MAX_DEVICES`].
+pub(super) fn devices(host: &Host) -> Result<Vec<String>, Unavailable> {
+    let text = host.read("proc/net/dev")?;
+    let names = text.lines().filter_map(parse_line).map(|(name, _)| name.to_owned());
+    let names = names.filter(|name| host.exists(&format!("sys/class/net/{name}/device"))).take(MAX_DEVICES).collect();
+    Ok(of_this_namespace(host, names))
+}
+
 /// Interfaces of /proc/net/dev, each with the bytes that it has received.
 fn received(text: &str) -> HashMap<&str, u64> {
     text.lines().filter_map(parse_line).map(|(name, fields)| (name, fields.receive.bytes)).collect()

@@ -3,6 +3,7 @@
 
 pub mod btf;
 pub mod descriptors;
+pub mod driver_counters;
 pub mod ebpf;
 mod netlink;
 mod obstacles;

@@ -1,0 +1,145 @@
+//! Counters that the driver of a network device keeps under names of its own, as `ethtool -S` shows them (include/uapi/linux/ethtool.h:
+//! ETHTOOL_GSSET_INFO, ETHTOOL_GSTRINGS, ETHTOOL_GSTATS). No file shows them. No right is needed.
+#![expect(unsafe_code, reason = "the ioctl of ethtool has no safe wrapper")]
+
+use std::io;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+
+/// The ioctl for all that ethtool asks (include/uapi/linux/sockios.h).
+const SIOCETHTOOL: u32 = 0x8946;
+const GET_SET_INFO: u32 = 0x37;
+const GET_STRINGS: u32 = 0x1b;
+const GET_STATS: u32 = 0x1d;
+/// The set of strings that names the counters (ETH_SS_STATS), as a number and as the bit of a mask.
+const STATS: u32 = 1;
+const STATS_BIT: u64 = 1 << STATS;
+/// Bytes of a name, unused ones being 0 (ETH_GSTRING_LEN).
+const NAME: usize = 32;
+
+/// Devices with more counters are left out: the largest drivers have some thousands.
+const MAX: usize = 16_384;
+/// The kernel writes as many counters as the driver has at that moment, whatever room there is. Their number changes where root changes the
+/// number of queues, so there is room for several times as many as any device has; pages that nothing writes to cost nothing.
+const ROOM: usize = 8 * MAX;
+
+/// struct ethtool_sset_info for one set.
+#[repr(C)]
+struct SetInfo {
+    command: u32,
+    reserved: u32,
+    /// Which sets are asked for, and afterwards which there are.
+    mask: u64,
+    count: u32,
+}
+
+/// A socket through which devices of its network namespace are asked.
+#[derive(Debug)]
+pub struct DriverCounters(OwnedFd);
+
+impl DriverCounters {
+    /// # Errors
+    /// Where no socket can be made.
+    pub fn open() -> io::Result<Self> {
+        Ok(Self(socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?))
+    }
+
+    /// The counters of a device, in the order of its driver, each with its name; none where the driver keeps none, or too many.
+    ///
+    /// # Errors
+    /// Where there is no such device, or its driver refuses.
+    pub fn of(&self, device: &str) -> io::Result<Vec<(String, u64)>> {
+        let mut info = SetInfo { command: GET_SET_INFO, reserved: 0, mask: STATS_BIT, count: 0 };
+        // SAFETY: the kernel reads and writes a `struct ethtool_sset_info` with room for one set, as many as the mask asks for.
+        if let Err(error) = unsafe { self.ask(device, (&raw mut info).cast()) } {
+            return if error.raw_os_error() == Some(libc::EOPNOTSUPP) { Ok(Vec::new()) } else { Err(error) };
+        }
+        let count = info.count as usize;
+        if info.mask & STATS_BIT == 0 || count == 0 || count > MAX {
+            return Ok(Vec::new());
+        }
+        // struct ethtool_gstrings: three words, then names. struct ethtool_stats: two words, then numbers.
+        let mut names = vec![0_u32; 3 + ROOM * NAME / 4];
+        names[..2].copy_from_slice(&[GET_STRINGS, STATS]);
+        let mut numbers = vec![0_u64; 1 + ROOM];
+        numbers[0] = head(GET_STATS, count as u32);
+        // SAFETY: both buffers begin as the kernel expects, and have room for several times as many counters as any device has.
+        unsafe {
+            self.ask(device, names.as_mut_ptr().cast())?;
+            self.ask(device, numbers.as_mut_ptr().cast())?;
+        }
+        // Only what is there in both answers belongs together.
+        let (named, counted) = (names[2] as usize, second(numbers[0]) as usize);
+        if named != count || counted != count {
+            return Err(io::Error::other("the driver changed its counters meanwhile"));
+        }
+        let bytes: Vec<u8> = names[3..].iter().take(count * NAME / 4).flat_map(|word| word.to_ne_bytes()).collect();
+        Ok(bytes.chunks_exact(NAME).map(text).zip(numbers[1..].iter().copied()).collect())
+    }
+
+    /// # Safety
+    /// `data` points to what the command at its beginning reads and writes.
+    unsafe fn ask(&self, device: &str, data: *mut libc::c_char) -> io::Result<()> {
+        // SAFETY: all bits zero is a valid value of this C struct.
+        let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+        // The last byte stays 0.
+        if device.len() >= request.ifr_name.len() {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        for (to, from) in request.ifr_name.iter_mut().zip(device.bytes()) {
+            *to = from as libc::c_char;
+        }
+        request.ifr_ifru.ifru_data = data;
+        // SAFETY: the pointer is to a live value of the type that this request reads; for `data` the caller answers.
+        let done = unsafe { libc::ioctl(self.0.as_raw_fd(), SIOCETHTOOL as _, &raw mut request) };
+        if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+}
+
+/// Two words of 32 bits in the order of memory.
+fn head(first: u32, second: u32) -> u64 {
+    let mut bytes = [0; 8];
+    bytes[..4].copy_from_slice(&first.to_ne_bytes());
+    bytes[4..].copy_from_slice(&second.to_ne_bytes());
+    u64::from_ne_bytes(bytes)
+}
+
+/// The second of two such words.
+fn second(both: u64) -> u32 {
+    let bytes = both.to_ne_bytes();
+    u32::from_ne_bytes([bytes[4], bytes[5], bytes[6], bytes[7]])
+}
+
+/// A name without the bytes that are not used. It comes from a driver, so it is no more than a text.
+fn text(bytes: &[u8]) -> String {
+    let used = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
+    String::from_utf8_lossy(used).trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_without_counters_has_none_and_one_that_is_not_there_is_an_error() {
+        let kernel = DriverCounters::open().unwrap();
+        assert_eq!(kernel.of("lo").unwrap(), []);
+        assert_eq!(kernel.of("rdiag-no-such").unwrap_err().raw_os_error(), Some(libc::ENODEV));
+        assert!(kernel.of("a name of more than fifteen bytes").is_err());
+        for device in std::fs::read_dir("/sys/class/net").into_iter().flatten().flatten() {
+            let counters = kernel.of(&device.file_name().to_string_lossy()).unwrap_or_default();
+            assert!(counters.iter().all(|(name, _)| !name.is_empty() && name.len() <= NAME), "{counters:?}");
+        }
+    }
+
+    #[test]
+    fn names_end_where_the_driver_ends_them() {
+        assert_eq!(text(b"  pkts rx OOB\0\0rest"), "pkts rx OOB");
+        assert_eq!(
+            (text(b"rx_out_of_buffer"), text(b"\0"), text(b"a\xffb\0")),
+            ("rx_out_of_buffer".into(), String::new(), "a\u{fffd}b".into())
+        );
+        assert_eq!((second(head(7, 9)), head(7, 9).to_ne_bytes()[..4].to_vec()), (9, 7_u32.to_ne_bytes().to_vec()));
+    }
+}
