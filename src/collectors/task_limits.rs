@@ -2,7 +2,7 @@
 //! tracing system calls shows fork and clone failing.
 
 use crate::def::{Cadence, Collect, CollectorDef, Sink};
-use rdiag_kernel::host::Host;
+use rdiag_kernel::host::{FIRST_PID_NAMESPACE, Host};
 use rdiag_model::metric::{Formula, MetricDef, SeriesDef, term};
 use rdiag_model::{RawUnit, Reason, Unavailable, Unit};
 use rdiag_proc::LoadAverage;
@@ -46,7 +46,7 @@ const METRICS: &[MetricDef] = &[
         "How many ids there are for tasks.",
         &[Formula::level(&[term("task_limits.pid_max")])],
     )
-    .caveat("Inside a container it may be the container's own (since Linux 6.14); there it is not compared with the tasks of the host.")
+    .caveat("In a process namespace other than the first it is not compared: it may be that namespace's own (since Linux 6.14).")
     .manual("cat /proc/sys/kernel/pid_max"),
 ];
 
@@ -77,7 +77,8 @@ impl Collect for TaskLimits {
 
 /// Whether kernel.pid_max may be that of a namespace of process ids, as it is since Linux 6.14; /proc/loadavg counts the tasks of the host.
 fn has_ids_of_its_own(host: &Host) -> bool {
-    host.facts().container.is_some() && host.facts().kernel_version().is_none_or(|version| version >= (6, 14))
+    let is_elsewhere = host.link("proc/self/ns/pid").is_ok_and(|namespace| namespace != FIRST_PID_NAMESPACE);
+    is_elsewhere && host.facts().kernel_version().is_none_or(|version| version >= (6, 14))
 }
 
 #[cfg(test)]
@@ -102,19 +103,18 @@ mod tests {
         let metrics = story.file(0, "proc/sys/kernel/pid_max", "1000\n").metrics(&COLLECTOR);
         assert!((stats(&metrics, "tasks.pid_max.ratio", "").last - 0.1).abs() < 1e-9);
         assert_eq!(gap(&metrics, "tasks.threads_max.ratio", "").reason, Reason::Absent);
-        for (kernel, seen) in [("6.12.1", true), ("6.14.0", false), ("7.2", false)] {
-            let mut story = Story::of_seconds(2).file(0, "proc/loadavg", "0 0 0 1/100 9\n").file(
-                0,
-                "proc/sys/kernel/pid_max",
-                "1000\n",
-            );
-            let facts = rdiag_model::Facts {
-                container: Some("a test".into()),
-                kernel: kernel.into(),
-                ..rdiag_model::Facts::default()
-            };
-            story.spec.facts = Some(facts);
-            assert_eq!(story.metrics(&COLLECTOR).stats("tasks.pid_max.ratio", "").is_ok(), seen, "{kernel}");
+        for (kernel, namespace, seen) in [
+            ("6.12.1", "pid:[4026532201]", true),
+            ("6.14.0", "pid:[4026532201]", false),
+            ("7.2", "pid:[4026532201]", false),
+            ("7.2", FIRST_PID_NAMESPACE, true),
+        ] {
+            let mut story = Story::of_seconds(1).file(0, "proc/loadavg", "0 0 0 1/100 9\n");
+            story = story.file(0, "proc/sys/kernel/pid_max", "1000\n");
+            story.link("proc/self/ns/pid", namespace);
+            story.spec.facts = Some(rdiag_model::Facts { kernel: kernel.into(), ..rdiag_model::Facts::default() });
+            let ratio = story.metrics(&COLLECTOR).stats("tasks.pid_max.ratio", "").is_ok();
+            assert_eq!(ratio, seen, "{kernel} {namespace}");
         }
         let broken = Story::of_seconds(2).file(0, "proc/loadavg", "0 0 0 100 9\n").metrics(&COLLECTOR);
         assert_eq!(gap(&broken, "tasks.pid_max.ratio", "").reason, Reason::Malformed);

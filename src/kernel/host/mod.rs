@@ -60,6 +60,9 @@ pub use zone::Zone;
 use rdiag_model::Facts;
 use rustix::fs::OFlags;
 
+/// The process namespace that the kernel begins with, as /proc/PID/ns/pid shows it: PROC_PID_INIT_INO of the kernel.
+pub const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
+
 /// No file that rdiag reads is larger; what is larger is not what it claims to be.
 const MAX_FILE_BYTES: u64 = 16 << 20;
 

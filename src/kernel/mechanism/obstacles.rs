@@ -1,10 +1,7 @@
 //! What prevents several mechanisms, known before anything is tried.
 
-use crate::host::Host;
+use crate::host::{FIRST_PID_NAMESPACE, Host};
 use rdiag_model::{Reason, Unavailable};
-
-/// Inode of the first process namespace: PROC_PID_INIT_INO of the kernel.
-const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
 
 /// Under lockdown=confidentiality no user, not even root, may look into the kernel; the kernel's own errors for that are many.
 pub(super) fn lockdown(host: &Host, what: &str) -> Result<(), Unavailable> {
