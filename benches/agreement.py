@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Does rdiag agree with the programs that people know? Runs all of them over the same window on a loaded machine and compares.
 
-    benches/agreement.py [--rdiag target/release/rdiag] [--seconds 10] [--no-load]
+    benches/agreement.py [--rdiag target/release/rdiag] [--seconds 10] [--no-load] [--only NAME]...
 
 mpstat, iostat, pidstat and sar (sysstat), nstat, ss and tc (iproute2), df, free and slabtop (procps), numastat (numactl), ethtool,
 and nfsiostat where NFS is mounted; stress-ng and fio for the load, as root. Load and traffic stay on this machine. Prints a Markdown
@@ -22,7 +22,7 @@ import time
 import agreement_rows as rows
 from agreement_load import Load, start
 
-NEEDED = "mpstat iostat pidstat sar nstat ss tc ip df free slabtop numastat ethtool".split()
+PROGRAMS = "mpstat iostat pidstat sar nstat ss tc df free slabtop numastat ethtool nfsiostat".split()
 
 
 class Readings:
@@ -68,12 +68,14 @@ def nodes():
 
 
 class Snapshot:
-    """Counters since the boot, each kind with the moment at which it was read."""
+    """Counters since the boot, those of each program with the moment at which they were read."""
 
-    def __init__(self):
+    def __init__(self, programs):
         self.at, self.read = {}, {}
         counters = lambda: {line.split()[0]: int(line.split()[1]) for line in said("nstat", "-asz").splitlines()[1:]}
         for name, read in (("nstat", counters), ("tc", queues), ("ethtool", drivers), ("numastat", nodes)):
+            if name not in programs:
+                continue
             self.at[name], self.read[name] = time.monotonic(), read()
 
     def since(self, before, name):
@@ -99,53 +101,59 @@ def moved(*pairs):
     return {name: [sum(b[name][at] - a[name][at] for a, b in pairs) for at in range(11)] for name in pairs[0][0]}
 
 
-def wait_for_window(rdiag):
-    """Until rdiag has the threads that read: then its window begins. The last counters of disks of before."""
-    deadline = time.monotonic() + 5
+def wait_for_window(rdiag, read):
+    """Until rdiag has the threads that read: then its window begins. What was read last before. On an emulated CPU
+    that took six seconds."""
+    deadline = time.monotonic() + 30
     while True:
-        counters = disks()
+        counters = read()
         if len(os.listdir(f"/proc/{rdiag.pid}/task")) > 1 or time.monotonic() > deadline:
             return counters
         time.sleep(0.002)
 
 
-def window(rdiag, seconds, recording, load):
+def window(rdiag, args, recording, load, programs):
     """All programs over the same seconds; what each said."""
-    own = start(rdiag, "record", "use-method", "--duration", f"{seconds}s", "--out", recording)
-    edge = [wait_for_window(own)]
+    seconds = args.seconds
+    own = start(rdiag, "record", "use-method", "--duration", f"{seconds}s", "--interval", args.interval, "--out", recording)
+    # Where disks are not compared, reading them all the time only disturbs an emulated CPU.
+    read = disks if "iostat" in programs else dict
+    edge = [wait_for_window(own, read)]
     began = time.monotonic()
-    tables = {
-        "mpstat": start("mpstat", str(seconds), "1"),
-        "iostat": start("iostat", "-x", "-d", "-k", "-y", str(seconds), "1"),
-        "pidstat": start("pidstat", "-u", str(seconds), "1"),
-        "sar": start("sar", "-n", "DEV", str(seconds), "1"),
-        "free": start("free", "-b", "-s", "0.25", "-c", str(4 * seconds)),
+    commands = {
+        "mpstat": ("mpstat", str(seconds), "1"),
+        "iostat": ("iostat", "-x", "-d", "-k", "-y", str(seconds), "1"),
+        "pidstat": ("pidstat", "-u", str(seconds), "1"),
+        "sar": ("sar", "-n", "DEV", str(seconds), "1"),
+        "free": ("free", "-b", "-s", "0.25", "-c", str(4 * seconds)),
     }
     if has_nfs():
-        tables["nfsiostat"] = start("nfsiostat", str(seconds), "2")
-    before, lived = Snapshot(), processes()
-    edge.append(disks())
-    looks = {name: [] for name in ("df", "slabtop", "ss -s", "ss -tan", "depths")}
+        commands["nfsiostat"] = ("nfsiostat", str(seconds), "2")
+    tables = {name: start(*command) for name, command in commands.items() if name in programs}
+    before, lived = Snapshot(programs), processes()
+    edge.append(read())
+    looks = {name: [] for name in ("df", "slabtop -o", "ss -s", "ss -tan", "depths")}
     space = ("df", "--block-size=1", "--output=target,size,used,avail,itotal,iused,fstype")
     for second in range(seconds + 1):
         time.sleep(max(0.0, began + second - time.monotonic()))
         # rdiag asks for space at the beginning of a window; its start may take a moment.
-        if second == 0:
+        if second == 0 and "df" in programs:
             looks["df"].append(said(*space))
         if second == 1 and load:
             load.unanswered()
-        looks["slabtop"].append(said("slabtop", "-o"))
-        looks["ss -s"].append(said("ss", "-s"))
-        looks["ss -tan"].append(said("ss", "-tan"))
-        looks["depths"].append(queues())
+        for look in ("slabtop -o", "ss -s", "ss -tan"):
+            if look.split()[0] in programs:
+                looks[look].append(said(*look.split()))
+        if "tc" in programs:
+            looks["depths"].append(queues())
         if second == seconds - 1:
             time.sleep(max(0.0, began + seconds - 0.02 - time.monotonic()))
-            edge.append(disks())
-    after = Snapshot()
+            edge.append(read())
+    after = Snapshot(programs)
     lived &= processes()
     # By now each has read for the last time.
     time.sleep(max(0.0, began + seconds + 0.1 - time.monotonic()))
-    edge.append(disks())
+    edge.append(read())
     texts = {name: program.communicate()[0] for name, program in tables.items()}
     own.communicate()
     return texts, looks, before, after, lived, moved(edge[:2], edge[2:])
@@ -155,44 +163,52 @@ def main():
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--rdiag", default="target/release/rdiag")
     arguments.add_argument("--seconds", type=int, default=10)
+    arguments.add_argument("--interval", default="1s", help="of rdiag's samples; of levels the others are read once a second")
     arguments.add_argument("--no-load", action="store_true")
+    arguments.add_argument("--only", action="append", choices=PROGRAMS, metavar="NAME", help="one of the programs; more than once for more of them")
     args = arguments.parse_args()
-    needed = NEEDED + ([] if args.no_load else ["stress-ng", "fio"]) + (["nfsiostat"] if has_nfs() else [])
+    programs = args.only or PROGRAMS
+    needed = [name for name in programs if name != "nfsiostat" or has_nfs()] + ([] if args.no_load else ["stress-ng", "fio", "ip", "tc"])
     missing = [name for name in needed if not shutil.which(name)]
     if missing:
         sys.exit(f"these programs are needed and not here: {', '.join(missing)}")
     rdiag, scratch = os.path.abspath(args.rdiag), tempfile.mkdtemp(prefix="rdiag-agreement-", dir="/var/tmp")
     try:
         # Read the programs once, so that their own start is no disk traffic in one window and not in the other.
-        for program in ("mpstat", "iostat", "pidstat", "sar"):
+        for program in {"mpstat", "iostat", "pidstat", "sar"} & set(programs):
             said(program, "-V")
         said(rdiag, "--version")
-        Snapshot()
+        Snapshot(programs)
         recording = f"{scratch}/recording.json.gz"
         with contextlib.nullcontext() if args.no_load else Load(args.seconds, scratch) as load:
             # Where other programs want the CPUs, too, all windows begin at once only if these go first.
             with contextlib.suppress(PermissionError):
                 os.nice(-20)
-            texts, looks, before, after, lived, border = window(rdiag, args.seconds, recording, load)
+            texts, looks, before, after, lived, border = window(rdiag, args, recording, load, programs)
         metrics = subprocess.run([rdiag, "analyze", recording, "--print", "metrics"], capture_output=True, text=True, check=True)
         ours = Readings(json.loads(metrics.stdout))
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 
     out = rows.Table()
-    rows.mpstat(out, texts["mpstat"], ours)
-    rows.iostat(out, texts["iostat"], border, ours)
-    rows.pidstat(out, texts["pidstat"], ours, lived)
-    rows.sar(out, texts["sar"], ours)
-    rows.nstat(out, *after.since(before, "nstat"), ours)
-    rows.ss(out, looks["ss -s"], looks["ss -tan"], ours)
-    rows.tc(out, *after.since(before, "tc"), looks["depths"], ours)
-    rows.df(out, looks["df"], ours)
-    rows.free(out, texts["free"], ours)
-    rows.slabtop(out, looks["slabtop"], ours)
-    rows.numastat(out, *after.since(before, "numastat")[:2], ours)
-    rows.ethtool(out, *after.since(before, "ethtool"), ours)
-    rows.nfsiostat(out, texts.get("nfsiostat"), ours)
+    tables = {
+        "mpstat": lambda: rows.mpstat(out, texts["mpstat"], ours),
+        "iostat": lambda: rows.iostat(out, texts["iostat"], border, ours),
+        "pidstat": lambda: rows.pidstat(out, texts["pidstat"], ours, lived),
+        "sar": lambda: rows.sar(out, texts["sar"], ours),
+        "nstat": lambda: rows.nstat(out, *after.since(before, "nstat"), ours),
+        "ss": lambda: rows.ss(out, looks["ss -s"], looks["ss -tan"], ours),
+        "tc": lambda: rows.tc(out, *after.since(before, "tc"), looks["depths"], ours),
+        "df": lambda: rows.df(out, looks["df"], ours),
+        "free": lambda: rows.free(out, texts["free"], ours),
+        "slabtop": lambda: rows.slabtop(out, looks["slabtop -o"], ours),
+        "numastat": lambda: rows.numastat(out, *after.since(before, "numastat")[:2], ours),
+        "ethtool": lambda: rows.ethtool(out, *after.since(before, "ethtool"), ours),
+        "nfsiostat": lambda: rows.nfsiostat(out, texts.get("nfsiostat"), ours),
+    }
+    for name in PROGRAMS:
+        if name in programs:
+            tables[name]()
     out.print()
     return 1 if out.bad else 0
 
