@@ -1,6 +1,8 @@
 //! NFS whose server takes its time, in guests: the client is the kernel's own, and the server a program that answers as slowly as it
 //! is told. The kernel's own server (nfsd) would need the tools that export a folder, and could be slowed down by its disk alone.
 
+mod agreement;
+
 use std::process::Command;
 
 use super::guest_log::{KernelLog, Setting};
