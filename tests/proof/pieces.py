@@ -15,6 +15,7 @@ from source import USE, bare, digest, items, rust
 ROOT = Path(__file__).resolve().parents[2]
 # Tests whose subject is neither a probe nor a rule, by their module: what they are about. Their texts do not name it.
 ABOUT = {
+    "agreement": ["benches/agreement.py", "benches/agreement_rows.py"],
     "denials": ["src/kernel/host/confine", "src/session/run", "src/session/worker.rs"],
     "history": ["src/history", "src/session/past", "src/session/watch"],
     "hostile_baits": ["src/kernel/mechanism/points", "src/kernel/mechanism/symbols"],
@@ -158,11 +159,15 @@ def collectors() -> dict[str, Path]:
 
 @cache
 def folder(path: Path, but: tuple[str, ...] = ()) -> str:
-    """The code of a file or folder, `but` some, without sentences; unit tests lie in other files or at the end of a file."""
+    """The code of a file or folder, `but` some, without sentences; unit tests lie in other files or at the end of a file.
+    Of Python all counts."""
     files = [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.suffix in (".rs", ".c") and file.name not in but)
     texts = []
     for file in files:
         if "tests" in file.stem:
+            continue
+        if file.suffix == ".py":
+            texts.append(file.read_text())
             continue
         text = file.read_text().split("#[cfg(test)]")[0]
         texts.append(rust(text, texts=False) if file.suffix == ".rs" else program(file))
