@@ -214,7 +214,7 @@ mod tests {
             )
         };
         let story =
-            story().file(0, "ethtool/eth0", &told([5, 7, 1, 2, 0])).file(1, "ethtool/eth0", &told([5, 10, 3, 4, 0]));
+            story().file(0, "ethtool/eth0", told([5, 7, 1, 2, 0])).file(1, "ethtool/eth0", told([5, 10, 3, 4, 0]));
         let metrics = story.metrics(&COLLECTOR);
         assert_eq!(stats(&metrics, "network.interface.allowance_delays.count", "eth0").total, 5.0);
         assert_eq!(stats(&metrics, "network.interface.allowance_drops.count", "eth0").total, 2.0);
@@ -232,10 +232,10 @@ mod tests {
             format!("     Rx Queue#: 0\n       pkts rx OOB: {first}\n     Rx Queue#: 1\n       pkts rx OOB: {second}\n")
         };
         let told =
-            story().file(0, "ethtool/eth0", &queues(4, 1)).file(1, "ethtool/eth0", &queues(6, 2)).metrics(&COLLECTOR);
+            story().file(0, "ethtool/eth0", queues(4, 1)).file(1, "ethtool/eth0", queues(6, 2)).metrics(&COLLECTOR);
         assert_eq!(stats(&told, "network.interface.no_buffer.count", "eth0").total, 3.0);
         let anew =
-            story().file(0, "ethtool/eth0", &queues(40, 10)).file(1, "ethtool/eth0", &queues(1, 0)).metrics(&COLLECTOR);
+            story().file(0, "ethtool/eth0", queues(40, 10)).file(1, "ethtool/eth0", queues(1, 0)).metrics(&COLLECTOR);
         assert!(anew.stats("network.interface.no_buffer.count", "eth0").is_err(), "it began anew within the window");
     }
 
