@@ -16,7 +16,7 @@ pub(super) static COLLECTOR: CollectorDef = CollectorDef {
     cadence: Cadence::Ends,
     series: SERIES,
     metrics: METRICS,
-    overhead: "twice per window: three requests to the driver of each network device (10 µs; up to some ms where it asks firmware)",
+    overhead: "twice per window: three requests to the driver of each network device (half a ms; more where it asks firmware)",
     start: |_| Box::new(Drivers::default()),
 };
 
