@@ -32,7 +32,6 @@ ETHTOOL = {
     "rx_drops": "receive_drops.count",
     "rx_dropped": "receive_drops.count",
     "tx_tx_timeouts": "transmit_timeouts.count",
-    "rx_no_buffer_count": "no_buffer.count",
     "rx_no_dma_resources": "no_buffer.count",
 }
 

@@ -37,16 +37,15 @@ const SERIES: &[SeriesDef] = &[
 ];
 
 /// Names of counters, each with its series. One that a driver keeps for each queue, under the same name, is the sum over the queues.
-const NAMES: [(&str, &str); 11] = [
+const NAMES: [(&str, &str); 10] = [
     // ena (Amazon): packets that the provider delayed or dropped, and in the last two dropped.
     ("bw_in_allowance_exceeded", BANDWIDTH_IN),
     ("bw_out_allowance_exceeded", BANDWIDTH_OUT),
     ("pps_allowance_exceeded", PACKETS),
     ("conntrack_allowance_exceeded", CONNECTIONS),
     ("linklocal_allowance_exceeded", LOCAL),
-    // e1000, e1000e, igb, igc: frames that came while no buffer was free; a memory of the card may still have kept them.
-    ("rx_no_buffer_count", NO_BUFFER),
-    // ixgbe.
+    // Not rx_no_buffer_count (e1000, e1000e, igb, igc): the card keeps such frames; those that it loses are in rx_missed_errors, which
+    // network.saturation.ring judges. ixgbe:
     ("rx_no_dma_resources", NO_BUFFER),
     // mlx5: of the queues, and of the port.
     ("rx_out_of_buffer", NO_BUFFER),
@@ -60,8 +59,7 @@ const NAMES: [(&str, &str); 11] = [
 /// No such device.
 const ENODEV: i32 = rustix::io::Errno::NODEV.raw_os_error();
 
-const MANUAL: &str =
-    "ethtool -S IF | grep -E 'allowance_exceeded|no_buffer|no_dma|out_of_buffer|discards_phy|OOB|nodesc'";
+const MANUAL: &str = "ethtool -S IF | grep -E 'allowance_exceeded|no_dma|out_of_buffer|discards_phy|OOB|nodesc'";
 
 const METRICS: &[MetricDef] = &[
     MetricDef::new(
@@ -85,13 +83,12 @@ const METRICS: &[MetricDef] = &[
     MetricDef::new(
         "network.interface.no_buffer.count",
         Unit::Count,
-        "Frames that came while the device had no free receive buffer.",
+        "Frames that a device dropped because it had no free receive buffer.",
         &[Formula::change(&[optional(NO_BUFFER)])],
     )
     .dimension("interface")
     .caveat(
-        "Only of drivers whose names for it are known. Some cards keep such frames for a moment and lose none; \
-        some count them in the drops of /proc/net/dev as well.",
+        "Only of drivers whose names for it are known. Some count them in the drops of /proc/net/dev as well.",
     )
     .manual(MANUAL),
 ];
@@ -109,10 +106,11 @@ impl Collect for Drivers {
             let why = "drivers answer for the network namespace that rdiag runs in only";
             return Err(Unavailable::new(Reason::NotVisible, why).with_remedy("run rdiag on the host itself"));
         }
-        let mut counted = BTreeMap::new();
+        let (mut counted, mut is_refused) = (BTreeMap::new(), false);
         for name in interfaces::devices(host)? {
             let told = self.counters(host, &name)?;
             if let Err(why) = &told {
+                is_refused = true;
                 out.gap("driver_counters.", &name, why.clone());
             }
             for (counter, value) in told.unwrap_or_default() {
@@ -126,7 +124,7 @@ impl Collect for Drivers {
         }
         for (kind, what) in [("allowance_", "a limit of its provider"), ("no_buffer", "frames that found no buffer")] {
             let prefix = format!("driver_counters.{kind}");
-            if !counted.keys().any(|(_, series)| series.starts_with(&prefix)) {
+            if !is_refused && !counted.keys().any(|(_, series)| series.starts_with(&prefix)) {
                 let why = format!("no driver of a network device here counts {what} under a name that rdiag knows");
                 out.gap(&prefix, "", Unavailable::new(Reason::NotApplicable, why));
             }

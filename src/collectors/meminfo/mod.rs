@@ -318,7 +318,9 @@ impl Collect for Meminfo {
         }
         record_huge_pages(&get, out);
         // The cache of ZFS is in no line of meminfo.
-        if let Some(bytes) = host.read(ARC).ok().as_deref().and_then(arc_bytes) {
+        // In a container meminfo may be that of the container (lxcfs), and the cache is that of the host.
+        let arc = if host.facts().container.is_none() { host.read(ARC).ok() } else { None };
+        if let Some(bytes) = arc.as_deref().and_then(arc_bytes) {
             out.level("meminfo.zfs_arc", "", bytes);
         }
         record_commitment(host, out, get("Committed_AS"), get("CommitLimit"));

@@ -97,5 +97,12 @@ fn the_cache_of_zfs_is_accounted_for() {
     let metrics = story().file(0, ARC, arc).metrics(&COLLECTOR);
     assert!((stats(&metrics, "memory.zfs_cache.ratio", "").last - 0.2).abs() < 1e-9);
     assert_eq!(stats(&metrics, "memory.zfs_cache_growth.bytes_per_second", "").mean, 0.0);
+    let mut contained = story().file(0, ARC, arc);
+    contained.spec.facts =
+        Some(rdiag_model::Facts { container: Some("a test".into()), ..rdiag_model::Facts::default() });
+    assert!(
+        contained.metrics(&COLLECTOR).stats("memory.zfs_cache.ratio", "").is_err(),
+        "the cache of the host, the memory of the container"
+    );
     assert_eq!((arc_bytes("size 4 x\n"), arc_bytes("hdr_size 4 9\n"), arc_bytes("")), (None, None, None));
 }

@@ -18,11 +18,11 @@ const STATS_BIT: u64 = 1 << STATS;
 /// Bytes of a name, unused ones being 0 (ETH_GSTRING_LEN).
 const NAME: usize = 32;
 
-/// Devices with more counters are left out: the largest drivers have some thousands.
-const MAX: usize = 16_384;
+/// No device has more counters: some drivers keep a hundred and more for each queue.
+const MAX: usize = 65_536;
 /// The kernel writes as many counters as the driver has at that moment, whatever room there is. Their number changes where root changes the
-/// number of queues, so there is room for several times as many as any device has; pages that nothing writes to cost nothing.
-const ROOM: usize = 8 * MAX;
+/// number of queues, so there is room for twice as many as any device has; pages that nothing writes to cost nothing.
+const ROOM: usize = 2 * MAX;
 
 /// struct ethtool_sset_info for one set.
 #[repr(C)]
@@ -45,10 +45,10 @@ impl DriverCounters {
         Ok(Self(socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?))
     }
 
-    /// The counters of a device, in the order of its driver, each with its name; none where the driver keeps none, or too many.
+    /// The counters of a device, in the order of its driver, each with its name; none where the driver keeps none.
     ///
     /// # Errors
-    /// Where there is no such device, or its driver refuses.
+    /// Where there is no such device, its driver refuses, or it has more counters than rdiag reads.
     pub fn of(&self, device: &str) -> io::Result<Vec<(String, u64)>> {
         let mut info = SetInfo { command: GET_SET_INFO, reserved: 0, mask: STATS_BIT, count: 0 };
         // SAFETY: the kernel reads and writes a `struct ethtool_sset_info` with room for one set, as many as the mask asks for.
@@ -56,19 +56,23 @@ impl DriverCounters {
             return if error.raw_os_error() == Some(libc::EOPNOTSUPP) { Ok(Vec::new()) } else { Err(error) };
         }
         let count = info.count as usize;
-        if info.mask & STATS_BIT == 0 || count == 0 || count > MAX {
+        if info.mask & STATS_BIT == 0 || count == 0 {
             return Ok(Vec::new());
+        }
+        if count > MAX {
+            return Err(io::Error::other("it has more counters than rdiag reads"));
         }
         // struct ethtool_gstrings: three words, then names. struct ethtool_stats: two words, then numbers.
         let mut names = vec![0_u32; 3 + ROOM * NAME / 4];
-        if let [command, set, ..] = names.as_mut_slice() {
-            (*command, *set) = (GET_STRINGS, STATS);
+        if let [command, set, length, ..] = names.as_mut_slice() {
+            // Kernels of 2026 and later write nothing where their number is another one.
+            (*command, *set, *length) = (GET_STRINGS, STATS, count as u32);
         }
         let mut numbers = vec![0_u64; 1 + ROOM];
         if let [begin, ..] = numbers.as_mut_slice() {
             *begin = words(GET_STATS, count as u32);
         }
-        // SAFETY: both buffers begin as the kernel expects, and have room for several times as many counters as any device has.
+        // SAFETY: both buffers begin as the kernel expects, and have room for twice as many counters as any device has.
         unsafe {
             self.ask(device, names.as_mut_ptr().cast())?;
             self.ask(device, numbers.as_mut_ptr().cast())?;
