@@ -188,6 +188,10 @@ pub(super) fn decided<'a>(
     metrics: &Arc<Metrics>,
     statuses: BTreeMap<String, Status>,
 ) -> Vec<(&'a PlannedStep, Option<bool>)> {
+    let steps: Vec<_> = steps.collect();
+    if steps.iter().all(|planned| planned.step.when.is_none()) {
+        return steps.into_iter().map(|planned| (planned, Some(true))).collect();
+    }
     let mut values = Values::default();
     for id in metrics.readings.keys() {
         values.set_metric(id, metrics.stats(id, "").ok());
@@ -195,7 +199,7 @@ pub(super) fn decided<'a>(
     let context = values.context();
     let expressions = Expressions::new(facts, Arc::clone(metrics), Arc::default(), statuses);
     let holds = |when: &str| expressions.compile(when).and_then(|when| when.holds(&context)).ok();
-    steps.map(|planned| (planned, planned.step.when.as_deref().map_or(Some(true), holds))).collect()
+    steps.into_iter().map(|planned| (planned, planned.step.when.as_deref().map_or(Some(true), holds))).collect()
 }
 
 /// The outcome of a step that was measured: its window began because its condition held by then.

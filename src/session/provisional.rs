@@ -10,7 +10,7 @@ use super::record::SoFar;
 use crate::playbook::{Measure, Plan, PlannedStep, statuses_cited};
 use rdiag_judge::metrics;
 use rdiag_judge::rules::Rule;
-use rdiag_judge::rules::references::{Reference, references, template_references};
+use rdiag_judge::rules::references::{Reference, references};
 use rdiag_model::{Facts, Finding, MetricDef, Target, Window};
 
 /// Judges the first window for the conditions of some steps.
@@ -19,7 +19,8 @@ pub(super) struct Provisional<'a> {
     target: &'a Target,
     /// Not wanted so far.
     pending: Vec<&'a PlannedStep>,
-    rules: Vec<&'a (Rule, String)>,
+    /// As far as their statuses go.
+    rules: Vec<Rule>,
     catalogue: Vec<(&'static str, &'static MetricDef)>,
     /// What gives these metrics.
     collectors: BTreeSet<&'a str>,
@@ -30,14 +31,14 @@ impl<'a> Provisional<'a> {
     pub(super) fn new(facts: &'a Facts, plan: &'a Plan, target: &'a Target, steps: &'a [PlannedStep]) -> Self {
         let conditions: Vec<&str> = steps.iter().filter_map(|planned| planned.step.when.as_deref()).collect();
         let asked: BTreeSet<String> = conditions.iter().flat_map(|when| statuses_cited(when)).collect();
-        let mut rules: Vec<&(Rule, String)> = Vec::new();
+        let mut rules: Vec<Rule> = Vec::new();
         let mut collectors = BTreeSet::new();
         for planned in plan.windows.first().into_iter().flatten() {
-            for judged in planned.rules.iter().filter(|(rule, _)| asked.contains(&rule.id)) {
+            for (rule, _) in planned.rules.iter().filter(|(rule, _)| asked.contains(&rule.id)) {
                 // A metric may be made of what several collectors of the step read.
                 collectors.extend(planned.step.collect.iter().map(Measure::id));
-                if rules.iter().all(|(known, _)| known.id != judged.0.id) {
-                    rules.push(judged);
+                if rules.iter().all(|known| known.id != rule.id) {
+                    rules.push(without_words(rule));
                 }
             }
         }
@@ -64,7 +65,7 @@ impl<'a> Provisional<'a> {
         let log = log_of(window);
         // What was over before the window is nothing to look into.
         let judge = GroupJudge::new(self.facts, &metrics, 0, &log, 0.0, self.target);
-        let findings: Vec<Finding> = self.rules.iter().flat_map(|(rule, origin)| judge.judge(rule, origin)).collect();
+        let findings: Vec<Finding> = self.rules.iter().flat_map(|rule| judge.judge(rule, "")).collect();
         let decided = decided(self.pending.iter().copied(), self.facts, &metrics, statuses_of(&findings));
         let wanted: Vec<_> =
             decided.into_iter().filter_map(|(step, holds)| (holds == Some(true)).then_some(step)).collect();
@@ -96,19 +97,17 @@ pub(super) fn metric_of_path(path: &str) -> Option<String> {
     }
 }
 
+/// What a rule's status depends on. Who is behind it, and what it says of that, takes metrics of every process, for nothing here.
+fn without_words(rule: &Rule) -> Rule {
+    Rule { culprit: None, says: String::new(), quiet: String::new(), ..rule.clone() }
+}
+
 /// The metrics that rules and conditions cite.
-fn cited(rules: &[&(Rule, String)], conditions: &[&str]) -> BTreeSet<String> {
+fn cited(rules: &[Rule], conditions: &[&str]) -> BTreeSet<String> {
     // A condition that cannot be read does not hold; the rule says so when it is judged.
     let mut found: BTreeSet<Reference> = BTreeSet::new();
-    for text in
-        rules.iter().flat_map(|(rule, _)| rule.expressions()).map(|(_, text)| text).chain(conditions.iter().copied())
-    {
+    for text in rules.iter().flat_map(Rule::expressions).map(|(_, text)| text).chain(conditions.iter().copied()) {
         found.extend(references(text, &metric_of_path).unwrap_or_default());
-    }
-    for (rule, _) in rules {
-        for text in [&rule.says, &rule.quiet] {
-            found.extend(template_references(text, &metric_of_path).unwrap_or_default());
-        }
     }
     let metric = |reference| match reference {
         Reference::Metric(id, _) => Some(id),
