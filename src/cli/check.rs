@@ -1,7 +1,8 @@
-//! `rdiag check`: lint playbooks, rules, exercises and the map of old tools, and run the tests that rules carry.
+//! `rdiag check`: lint playbooks, rules, exercises, the map of old tools and the advice of Method R, and run the tests that they carry.
 
 use std::path::{Path, PathBuf};
 
+use super::advice;
 use super::confined::confined;
 use super::tools;
 use super::ui::{Text, Ui};
@@ -45,6 +46,7 @@ fn check_all(args: &Args, labs: &[(String, String)], sources: &Sources, ui: &Ui)
     if args.files.is_empty() {
         problems.extend(check::unused(&library));
         problems.extend(tools::problems(&map, &library));
+        problems.extend(advice::problems(&library));
         let builtin = lab::SCENARIOS.iter().map(|(name, text)| (format!("built-in {name}"), *text));
         problems.extend(builtin.flat_map(|(file, text)| lab_problems(&file, text, &library)));
         let lessons = lab::lesson::LESSONS.iter().map(|(name, text)| (format!("built-in lesson {name}"), *text));

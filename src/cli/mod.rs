@@ -1,5 +1,6 @@
 //! The command line: one file for each command.
 
+mod advice;
 mod analyze;
 mod at;
 mod baseline;

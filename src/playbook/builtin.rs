@@ -52,6 +52,10 @@ pub(super) fn without_tests(text: &str) -> String {
     kept
 }
 
+/// What Method R says of components: file and text.
+pub(super) const ADVICE: (&str, &str) =
+    ("playbooks/method-r/components.yaml", include_str!("../../playbooks/method-r/components.yaml"));
+
 /// The map of old tools: file and text.
 #[rustfmt::skip]
 pub(super) const TOOLS: &[(&str, &str)] = &[

@@ -1,6 +1,7 @@
 //! Playbooks and rules: what they look like, where they come from, whether they hold together, and the plan that
 //! follows from one; and the map of old tools.
 
+pub mod advice;
 mod answer;
 mod builtin;
 pub mod check;

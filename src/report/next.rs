@@ -1,7 +1,7 @@
 //! What to do next: the steps of the rules with what is known put in, and without those whose answer is in the report already.
 
 use super::causes::{self, Problem};
-use super::{words, worth};
+use super::words;
 use rdiag_model::probed::ProbedOutput;
 use rdiag_model::{Culprit, NextStep, Report, Status};
 
@@ -24,7 +24,7 @@ const STANDS_FOR: [&str; 4] =
 /// any.
 pub(super) fn actions(report: &Report) -> Vec<NextStep> {
     let task = report.profile.iter().flat_map(|profile| &profile.components);
-    let task = task.filter(|row| worth::has_next_steps(row)).map(|row| row.next.clone());
+    let task = task.map(|row| row.next.clone());
     let problems = causes::fired(report).problems;
     let mut lists: Vec<Vec<NextStep>> = task.chain(problems.iter().map(|problem| steps(report, problem))).collect();
     if problems.is_empty() && report.verdict.status == Status::Unknown {

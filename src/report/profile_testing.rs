@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::build;
 use super::sample::recording;
 use crate::accounts::{part, run};
+use crate::playbook::advice;
 use crate::report::parts::Parts;
 use rdiag_judge::profile::{Input, profile};
 use rdiag_model::ledger::{Ledger, Part, Thread};
@@ -42,6 +43,7 @@ pub(super) fn input<'l>(ledger: &'l Ledger, target: &'l Target, conversation: Co
         conversation,
         cpus: None,
         observing: 0.0,
+        advice: advice::book(),
     }
 }
 

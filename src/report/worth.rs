@@ -1,7 +1,6 @@
 //! From which share of a task's time on a component is mentioned, in each place that mentions components: all levels of Method R's reports.
 //!
-//! Those of the account itself are with it in `src/judge/profile/`: of its next steps (`advice.rs`), headline (`answer.rs`) and forecast
-//! (`forecast.rs`).
+//! Those of the account itself, of its headline, next steps and forecast, stand in `playbooks/method-r/components.yaml`.
 
 use rdiag_model::Profile;
 use rdiag_model::profile::ComponentRow;
@@ -21,9 +20,6 @@ pub(super) const IN_MARKDOWN: Described = Described { most: 4, least: 0.05 };
 pub(super) const ON_PAGE: Described = Described { most: 6, least: 0.02 };
 /// Of the busy time of a task that mostly waits for work: described from this share on, however small a part of all that is.
 const DESCRIBED_OF_BUSY: f64 = 0.1;
-
-/// The steps of a component are among those to take next.
-const NEXT_STEP: f64 = 0.05;
 
 /// Rules that explain a component may stand in the verdict as what is behind it.
 const BEHIND: f64 = 0.2;
@@ -58,11 +54,6 @@ pub(super) fn described(profile: &Profile, which: Described) -> Vec<&ComponentRo
     }
     all.truncate(which.most);
     all
-}
-
-/// Whether a component's steps are worth taking next.
-pub(super) fn has_next_steps(row: &ComponentRow) -> bool {
-    row.share >= NEXT_STEP
 }
 
 /// Whether the rules that explain a component may be what is behind the verdict.
@@ -130,12 +121,6 @@ mod tests {
             (C::CpuSys, 0.001, Some(0.0999)),
         ]);
         assert_eq!(ids(&described(&profile, ON_TERMINAL)), [C::IoBlockRead, C::CpuUser, C::WaitPoll]);
-    }
-
-    #[test]
-    fn a_component_is_worth_a_step_from_a_twentieth_of_the_time_on() {
-        let of = |share| has_next_steps(&profile(&[(C::CpuUser, share, None)]).components[0]);
-        assert!(of(0.05) && !of(0.0499));
     }
 
     #[test]

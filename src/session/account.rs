@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use crate::playbook::{Method, Plan, PlaybookError, duration};
+use crate::playbook::{Method, Plan, PlaybookError, advice, duration};
 use rdiag_judge::profile::{Cpus, Input, profile};
 use rdiag_model::profile::{Conversation, Refused};
 use rdiag_model::{Ledger, Metrics, Profile, Reading, Reason, Recording, Target, Unavailable, Window, quantity};
@@ -49,6 +49,7 @@ pub(super) fn of(recording: &Recording, plan: &Plan, metrics: &[Metrics]) -> Opt
         conversation,
         cpus: metrics.get(at).and_then(cpus),
         observing: observing(window, source),
+        advice: advice::book(),
     })))
 }
 

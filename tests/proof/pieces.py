@@ -221,6 +221,14 @@ def rules(worded: bool = False) -> dict[str, str]:
     return found
 
 
+@cache
+def mentioned() -> str:
+    """From which share on Method R mentions a component, and whether its time can be saved; not what is said of it."""
+    shares, rest = (ROOT / "playbooks/method-r/components.yaml").read_text().split("\nsteps:\n")
+    savings = re.findall(r"^  ([a-z_.]+):\n    saving: (\w+)$", rest, re.M)
+    return digest(re.sub(r"^ *#.*\n", "", shares, flags=re.M), *(" ".join(saving) for saving in savings))
+
+
 def pieces(test: str) -> dict[str, str]:
     """What a test stands for: a digest for each piece of the tree."""
     own = closure(test)
@@ -240,7 +248,7 @@ def pieces(test: str) -> dict[str, str]:
         # It asks every rule for an answer.
         found["every rule"] = digest(*(f"{name} {judged}" for name, judged in sorted(rules().items())))
     if words & {"method-r", "task_states", "response"}:
-        found["accounts"] = digest(folder(ROOT / "src/judge/profile"), folder(ROOT / "src/kernel/classify"))
+        found["accounts"] = digest(folder(ROOT / "src/judge/profile"), folder(ROOT / "src/kernel/classify"), mentioned())
     for module in set(test.split("::")) & ABOUT.keys():
         found |= {f"code {place}": folder(ROOT / place) for place in ABOUT[module]}
     if "starting" in test.split("::"):

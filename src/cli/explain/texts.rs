@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use super::super::tools;
 use crate::lab;
+use crate::playbook::advice::book;
 use crate::playbook::tools::Tools;
 use crate::playbook::{Library, LoadedRule, Playbook};
 use rdiag_collectors as collectors;
@@ -206,7 +207,7 @@ pub(super) fn probe(def: &probes::ProbeDef, map: &Tools) -> String {
 /// A component of a task's time: what counts, and what can be done about it.
 pub(super) fn component(of: Component) -> String {
     let def = of.def();
-    let (_, saving, next) = advice(of);
+    let (_, saving, next) = advice(book(), of);
     let mut out = format!("{} — {}, a component of response time (Method R)\n\n", def.id, def.title);
     let _ = writeln!(out, "What counts\n  {}\n", def.help);
     let _ = writeln!(out, "State:      {}", def.state.word());

@@ -1,8 +1,8 @@
 use super::testing::{ledger, part, thread, waits};
 use super::tests::{of, plain, row, syncing};
 use super::*;
+use rdiag_model::Component as C;
 use rdiag_model::ledger::Thread;
-use rdiag_model::{Component as C, NextStep};
 
 #[test]
 fn next_steps_name_the_task_whatever_its_name_is() {
@@ -77,6 +77,7 @@ fn nobody_is_looked_for_who_took_the_cpus_where_they_were_idle() {
             conversation: Conversation::default(),
             cpus,
             observing: 0.0,
+            advice: super::tests::book(),
         });
         let words = profile.forecast.rows.iter().find(|row| row.id == C::RunqWakeup).unwrap().words.clone();
         (row(&profile, C::RunqWakeup).next[0].action.clone(), words)
@@ -92,58 +93,6 @@ fn nobody_is_looked_for_who_took_the_cpus_where_they_were_idle() {
     assert!(competition(next(idle, &[(400, 5e-3)], 0.0)), "too long for waking up");
     assert!(competition(next(idle, &[(10_000, 10e-6), (5, 0.4)], 0.0)), "a few long ones");
     assert!(competition(next(idle, short, 1.0)), "others took its CPU");
-}
-
-/// The rules that a step names in parentheses: `(rules cpu.saturation and disk.*)`.
-fn rules_of(action: &str) -> Vec<&str> {
-    let named = action.split_once("(rule").and_then(|(_, rest)| rest.split_once(')'));
-    let words = named.map(|(words, _)| words.trim_start_matches('s')).unwrap_or_default();
-    words.split([' ', ',']).filter(|word| word.contains('.')).collect()
-}
-
-#[test]
-fn next_steps_lead_to_probes_playbooks_and_rules_that_exist() {
-    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../playbooks");
-    #[expect(clippy::disallowed_methods, reason = "the rules of rdiag, not the host")]
-    let rules: String = std::fs::read_dir(folder.join("rules"))
-        .unwrap()
-        .map(|file| std::fs::read_to_string(file.unwrap().path()).unwrap())
-        .collect();
-    let mut named = 0;
-    for component in C::ALL {
-        for rule in component.def().rules {
-            assert!(rules.contains(&format!("- id: {rule}\n")), "{}: no rule {rule}", component.id());
-        }
-        for step in advice(*component).2 {
-            for rest in step.action.split("rdiag probe ").skip(1) {
-                let id: String = rest.chars().take_while(char::is_ascii_alphanumeric).collect();
-                assert!(rdiag_probes::find(&id).is_some(), "{}: no probe {id}", component.id());
-            }
-            for rest in step.action.split("rdiag run ").skip(1) {
-                let id = rest.split_whitespace().next().unwrap_or_default();
-                assert!(folder.join(format!("{id}.yaml")).is_file(), "{}: no playbook {id}", component.id());
-            }
-            for rule in rules_of(&step.action) {
-                named += 1;
-                let begins = rule.strip_suffix('*').map_or(format!("- id: {rule}\n"), |part| format!("- id: {part}"));
-                assert!(rules.contains(&begins), "{}: no rule {rule}", component.id());
-            }
-        }
-    }
-    assert!(named > 10, "{named} rules in parentheses");
-}
-
-#[test]
-fn every_component_is_advised_on_in_sentences_and_steps_without_holes() {
-    for component in C::ALL {
-        let (_, words, next) = advice(*component);
-        assert!(words.ends_with('.') && words.starts_with(char::is_uppercase), "{}: {words}", component.id());
-        for NextStep { action, changes_host } in next {
-            assert!(!changes_host, "{}: only looking is advised on a component as such: {action}", component.id());
-            assert!(!action.contains(['{', '}']), "{}: a hole is open: {action}", component.id());
-            assert!(action.starts_with(char::is_uppercase) && !action.ends_with('.'), "{}: {action}", component.id());
-        }
-    }
 }
 
 #[test]

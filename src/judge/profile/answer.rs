@@ -7,12 +7,9 @@ use rdiag_model::profile::{Answer, ComponentRow, Conversation, Grade, Partial, P
 use rdiag_model::quantity::{percent, seconds};
 
 use super::account::{Account, share};
+use super::book::Mentioned;
 use super::{beyond, limits, percentile};
 
-/// Components below this share are not worth a clause in the headline.
-const WORTH: f64 = 0.1;
-/// Above this share the unaccounted time is part of the headline.
-const MISSING: f64 = 0.05;
 /// Longest name in a sentence.
 const NAME: usize = 60;
 
@@ -65,18 +62,18 @@ pub(super) fn cut(name: &str) -> String {
 }
 
 /// The conclusion.
-pub(super) fn answer(profile: &Profile) -> Answer {
+pub(super) fn answer(profile: &Profile, mentioned: &Mentioned) -> Answer {
     let goal = profile.forecast.goal.as_ref().map(|goal| goal.words.clone());
     let doubts = limits::doubts(profile);
     let limits = limits::limits(profile, &doubts);
-    Answer { asked: asked(&profile.conversation), headline: headline(profile), goal, limits, doubts }
+    Answer { asked: asked(&profile.conversation), headline: headline(profile, mentioned), goal, limits, doubts }
 }
 
-fn headline(profile: &Profile) -> String {
-    format!("{}{}", of_followed(profile), beyond::headline(profile).unwrap_or_default())
+fn headline(profile: &Profile, mentioned: &Mentioned) -> String {
+    format!("{}{}", of_followed(profile, mentioned), beyond::headline(profile).unwrap_or_default())
 }
 
-fn of_followed(profile: &Profile) -> String {
+fn of_followed(profile: &Profile, mentioned: &Mentioned) -> String {
     if profile.task_seconds <= 0.0 {
         return format!("Nothing was observed of {}: there is no time to account for.", profile.subject);
     }
@@ -95,7 +92,7 @@ fn of_followed(profile: &Profile) -> String {
     let whole = whole(profile);
     let idle = share(profile.busy.idle_seconds, profile.task_seconds);
     let is_execution = profile.target.command.is_some() && profile.partial.is_none();
-    if let Some(text) = serial(profile).filter(|_| is_execution) {
+    if let Some(text) = serial(profile, mentioned.headline).filter(|_| is_execution) {
         return format!("{incomplete}{text}.");
     }
     let mut rows: Vec<&ComponentRow> = profile.components.iter().filter(|row| row.seconds > 0.0).collect();
@@ -110,12 +107,12 @@ fn of_followed(profile: &Profile) -> String {
             seconds(profile.busy.seconds)
         ));
         rows.retain(|row| !row.idle);
-        text.push_str(&clauses(&rows, &|row| row.busy_share.unwrap_or(0.0), ""));
+        text.push_str(&clauses(&rows, mentioned.headline, &|row| row.busy_share.unwrap_or(0.0), ""));
     } else {
-        text.push_str(&clauses(&rows, &|row| row.share, &format!(" of {whole}")));
+        text.push_str(&clauses(&rows, mentioned.headline, &|row| row.share, &format!(" of {whole}")));
     }
     let missing = share(profile.unaccounted_seconds, profile.task_seconds);
-    if missing > MISSING {
+    if missing > mentioned.unaccounted {
         text.push_str(&format!("; {} is unaccounted", percent(missing)));
     }
     text.push('.');
@@ -128,14 +125,14 @@ pub(super) fn beginning(profile: &Profile, partial: &Partial) -> String {
 }
 
 /// Of a command with one thread that spans all of it, among others: the time that the user waits is that thread's.
-fn serial(profile: &Profile) -> Option<String> {
+fn serial(profile: &Profile, least: f64) -> Option<String> {
     let forecast = &profile.forecast;
     let tid = forecast.thread.filter(|_| profile.population.seen > 1)?;
     let comm = &profile.threads.iter().find(|thread| thread.tid == tid)?.comm;
     let mut clauses: Vec<String> = Vec::new();
     for row in forecast.rows.iter().take(3) {
         let share = share(row.seconds, forecast.response_seconds);
-        if !clauses.is_empty() && share < WORTH {
+        if !clauses.is_empty() && share < least {
             break;
         }
         let of = if clauses.is_empty() {
@@ -155,7 +152,7 @@ fn serial(profile: &Profile) -> Option<String> {
     }
     // What the children did stands in place of the wait, which is part of the answer.
     let piped = share(forecast.piped_seconds.unwrap_or(0.0), forecast.response_seconds);
-    if !clauses.is_empty() && piped >= WORTH {
+    if !clauses.is_empty() && piped >= least {
         let phrase = Component::IpcPipe.def().phrase;
         clauses.push(format!("meanwhile {} spent {} {phrase}", cut(comm), percent(piped)));
     }
@@ -178,11 +175,11 @@ fn whole(profile: &Profile) -> String {
 }
 
 /// `62% of … is waiting for disk syncs (vda): 1210 times, 5.1 ms on average; 20% is …`.
-fn clauses(rows: &[&ComponentRow], share_of: &dyn Fn(&ComponentRow) -> f64, of: &str) -> String {
+fn clauses(rows: &[&ComponentRow], least: f64, share_of: &dyn Fn(&ComponentRow) -> f64, of: &str) -> String {
     let mut clauses: Vec<String> = Vec::new();
     for (at, row) in rows.iter().take(3).enumerate() {
         let share = share_of(row);
-        if at > 0 && share < WORTH {
+        if at > 0 && share < least {
             break;
         }
         let of = if at == 0 { of } else { "" };

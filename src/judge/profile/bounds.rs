@@ -8,8 +8,6 @@ use super::account::{Account, ThreadAccount, share};
 use super::forecast::Basis;
 use super::slack::{Lost, Pacer, outside};
 
-/// A loss below this share of R is not worth a word.
-const WORTH: f64 = 0.01;
 /// What a component of joined threads, or of children side by side, may not gain.
 const BESIDE: &str = "Threads or children that ran in parallel may take as long; the upper bound assumes that they do.";
 /// Standard errors of an estimate that its bounds hold on each side.
@@ -78,7 +76,7 @@ impl Basis<'_> {
 
     /// Why less may be gained than the part has, in words that complete those for a goal; none where it is certain.
     pub(super) fn at_best(&self, id: Component, seconds: f64) -> Option<&'static str> {
-        let is_worth = |lost: f64| lost > WORTH * self.response;
+        let is_worth = |lost: f64| lost > self.book.mentioned.saving * self.response;
         if is_worth(self.beside(id, 0.0)) {
             return Some("what ran in parallel to the threads and children that it waited for may take as long");
         }
@@ -93,10 +91,10 @@ impl Basis<'_> {
 
     /// Why the forecast of a component is a range, a sentence each; nothing where nothing beside it can take what is saved.
     pub(super) fn why_a_range(&self, id: Component, seconds: f64) -> Vec<String> {
-        let is_worth = |lost: f64| self.adds_up && lost > WORTH * self.response;
+        let is_worth = |lost: f64| self.adds_up && lost > self.book.mentioned.saving * self.response;
         let mut why = Vec::new();
         let error = self.error(id, 0.0);
-        if error > WORTH * self.response {
+        if error > self.book.mentioned.saving * self.response {
             let seconds = quantity::seconds(error);
             why.push(format!("It is an estimate: the bounds allow for an error of {seconds} on each side."));
         }

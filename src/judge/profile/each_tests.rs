@@ -39,6 +39,7 @@ fn profile_told(threads: Vec<Thread>, target: &Target, conversation: Conversatio
         conversation,
         cpus: None,
         observing: 0.0,
+        advice: super::tests::book(),
     })
 }
 
@@ -219,6 +220,7 @@ fn an_account_that_cannot_tell_runs_apart_says_so_and_claims_no_distribution() {
         conversation: Conversation::default(),
         cpus: None,
         observing: 0.0,
+        advice: super::tests::book(),
     });
     let runs = profile.runs.as_ref().unwrap();
     assert_eq!((runs.count, runs.response, runs.histogram.len()), (0, None, 0));

@@ -13,14 +13,12 @@ use super::account::{Account, ThreadAccount, clean, share};
 use super::serial::{Family, Parts};
 use super::slack::Slack;
 use super::wakeups::Wakeups;
-use super::{advice, calls, goal, percentile};
+use super::{AdviceBook, calls, goal, percentile};
 
 /// Components with a row.
 const MAX_ROWS: usize = 12;
 /// Names of children that are listed.
 const MAX_CHILDREN: usize = 5;
-/// A component below this share of R is not worth a row.
-const LEAST: f64 = 0.005;
 /// What a forecast assumes.
 const ALL_ELSE_EQUAL: &str =
     "The rest is assumed to stay as it is: other waits may replace what vanishes, or vanish with it.";
@@ -29,6 +27,7 @@ pub(super) const MOSTLY_IDLE: f64 = 0.2;
 
 /// R, and what it is made of.
 pub(super) struct Basis<'a> {
+    pub(super) book: &'a AdviceBook,
     /// R.
     pub(super) response: f64,
     /// What one observed second is in seconds of R.
@@ -63,17 +62,26 @@ pub(super) struct Basis<'a> {
     pub(super) doubt: Option<String>,
 }
 
-/// The forecast. `observing`: CPU seconds that it took in each second.
+/// What a forecast is about beside the account.
+pub(super) struct Told<'a> {
+    pub(super) target: &'a Target,
+    /// CPU seconds that observing took in each second.
+    pub(super) observing: f64,
+    pub(super) conversation: &'a Conversation,
+    pub(super) book: &'a AdviceBook,
+}
+
+/// The forecast.
 pub(super) fn forecast(
     account: &Account<'_>,
-    (target, observing): (&Target, f64),
-    conversation: &Conversation,
+    told: &Told<'_>,
     runs: Option<&Runs>,
     partial: Option<&Partial>,
 ) -> Forecast {
-    let mean = runs.and_then(|runs| mean_run(runs, conversation));
+    let &Told { observing, conversation, book, .. } = told;
+    let mean = runs.and_then(|runs| mean_run(runs, conversation, book));
     let number = mean.as_ref().and(runs).map(|runs| runs.count);
-    let mut basis = mean.unwrap_or_else(|| basis(account, target, conversation));
+    let mut basis = mean.unwrap_or_else(|| basis(account, told));
     if conversation.measured {
         let in_calls = basis.parts.get(&Component::CpuSys).copied().unwrap_or(0.0);
         basis.observing = (clean(observing) * basis.response).min(in_calls);
@@ -99,7 +107,7 @@ pub(super) fn forecast(
     let mut rows: Vec<ForecastRow> = basis
         .parts
         .iter()
-        .filter(|(_, seconds)| **seconds >= LEAST * basis.response && **seconds > 0.0)
+        .filter(|(_, seconds)| **seconds >= book.mentioned.forecast * basis.response && **seconds > 0.0)
         .map(|(component, seconds)| row(*component, *seconds, &basis, account, conversation))
         .collect();
     rows.sort_by(|a, b| b.seconds.total_cmp(&a.seconds).then(a.id.cmp(&b.id)));
@@ -124,13 +132,14 @@ pub(super) fn forecast(
 }
 
 /// The mean of all runs; none without any. Its parts add up to it as those of each run do.
-fn mean_run<'a>(runs: &Runs, conversation: &Conversation) -> Option<Basis<'a>> {
+fn mean_run<'a>(runs: &Runs, conversation: &Conversation, book: &'a AdviceBook) -> Option<Basis<'a>> {
     let observed = runs.response.map(|response| response.mean).filter(|mean| *mean > 0.0)?;
     let response = conversation.now_seconds.filter(|now| now.is_finite() && *now > 0.0).unwrap_or(observed);
     let scale = share(response, observed);
     let parts: BTreeMap<Component, f64> = runs.components.iter().map(|row| (row.id, row.spread.mean * scale)).collect();
     let uncertain = (response - parts.values().sum::<f64>()).abs();
     Some(Basis {
+        book,
         response,
         scale,
         parts,
@@ -150,7 +159,8 @@ fn mean_run<'a>(runs: &Runs, conversation: &Conversation) -> Option<Basis<'a>> {
     })
 }
 
-fn basis<'a>(account: &'a Account<'a>, target: &Target, conversation: &Conversation) -> Basis<'a> {
+fn basis<'a>(account: &'a Account<'a>, told: &Told<'a>) -> Basis<'a> {
+    let &Told { target, conversation, book, .. } = told;
     let serial = serial_thread(account, target);
     let observed = serial.map_or(account.elapsed, |thread| thread.seconds);
     let response = conversation.now_seconds.filter(|now| now.is_finite() && *now > 0.0);
@@ -188,6 +198,7 @@ fn basis<'a>(account: &'a Account<'a>, target: &Target, conversation: &Conversat
         )
     });
     Basis {
+        book,
         response: response.unwrap_or(observed),
         scale,
         parts,
@@ -266,15 +277,14 @@ fn row(
         let [low, high] = basis.bounds(id, seconds, kept, account);
         [(low - basis.observing_left(id, kept)).max(0.0), high]
     });
-    let advice = advice::of(id);
     ForecastRow {
         id,
         seconds,
         vanished,
         halved,
         speed_up: (observed[0] > basis.response * 1e-6).then(|| basis.response / observed[0]),
-        saving: advice.saving,
-        words: advice.words.to_owned(),
+        saving: basis.book.saving(id),
+        words: basis.book.says(id).to_owned(),
         ranges: Vec::new(),
         per_day_seconds: conversation
             .per_day

@@ -89,6 +89,7 @@ fn observed(observing: f64, now: Option<f64>, command: Option<String>) -> Profil
         conversation: Conversation { now_seconds: now, ..Conversation::default() },
         cpus: None,
         observing,
+        advice: super::tests::book(),
     })
 }
 

@@ -5,7 +5,6 @@ use rdiag_model::profile::{Goal, Reach, Saving};
 use rdiag_model::quantity::{percent, seconds};
 
 use super::account::share;
-use super::advice;
 use super::forecast::Basis;
 
 /// Work itself is not believed to shrink by more than this.
@@ -58,7 +57,7 @@ pub(super) fn goal(goal: f64, basis: &Basis<'_>) -> Goal {
     let list = || {
         let one = |(component, part): &(Component, f64)| {
             let title = component.def().title;
-            let is_woken = woken(*component, basis) > 0.01 * basis.response;
+            let is_woken = woken(*component, basis) > basis.book.mentioned.saving * basis.response;
             let after = if is_woken { " (with the wakeups after them)" } else { "" };
             if *part >= 0.999 {
                 format!("no {title} at all{after}")
@@ -89,9 +88,11 @@ pub(super) fn goal(goal: f64, basis: &Basis<'_>) -> Goal {
 
 /// Where the time is that the task itself cannot save: in waits that others end, which the forecast shows as what they are, and in work.
 fn rest(missing: f64, basis: &Basis<'_>) -> String {
-    let is_of_others = |component: Component| advice::of(component).saving == Saving::Elsewhere;
-    let parts =
-        basis.parts.iter().filter(|(component, part)| is_of_others(**component) && **part > 0.01 * basis.response);
+    let is_of_others = |component: Component| basis.book.saving(component) == Saving::Elsewhere;
+    let parts = basis
+        .parts
+        .iter()
+        .filter(|(component, part)| is_of_others(**component) && **part > basis.book.mentioned.saving * basis.response);
     let mut others: Vec<(&str, f64)> = parts.map(|(component, part)| (component.def().title, *part)).collect();
     others.sort_by(|a, b| b.1.total_cmp(&a.1));
     let all: f64 = others.iter().map(|(_, part)| part).sum();
@@ -130,8 +131,10 @@ fn reductions(to_save: f64, basis: &Basis<'_>) -> (Vec<(Component, f64)>, f64) {
     let mut candidates: Vec<(Saving, Component, f64)> = basis
         .parts
         .iter()
-        .map(|(component, seconds)| (advice::of(*component).saving, *component, *seconds + woken(*component, basis)))
-        .filter(|(saving, _, seconds)| *saving != Saving::Elsewhere && *seconds > 0.01 * basis.response)
+        .map(|(component, seconds)| (basis.book.saving(*component), *component, *seconds + woken(*component, basis)))
+        .filter(|(saving, _, seconds)| {
+            *saving != Saving::Elsewhere && *seconds > basis.book.mentioned.saving * basis.response
+        })
         .filter(|(_, component, _)| !basis.wakeups.is_switching(*component))
         .collect();
     candidates.sort_by(|a, b| (a.0 == Saving::Partial).cmp(&(b.0 == Saving::Partial)).then(b.2.total_cmp(&a.2)));

@@ -15,6 +15,7 @@ mod beside;
 #[cfg(test)]
 mod beside_tests;
 mod beyond;
+mod book;
 mod bounds;
 mod calls;
 mod chains;
@@ -32,6 +33,7 @@ mod goal;
 mod limits;
 mod percentile;
 mod quality;
+mod selftest;
 mod serial;
 mod skew;
 mod slack;
@@ -47,6 +49,7 @@ mod whom;
 use std::collections::BTreeMap;
 
 use account::{Account, share};
+use forecast::Told;
 use rdiag_model::component::ThreadState;
 use rdiag_model::ledger::{ComponentStacks, Ledger, Level, MAX_TIMELINES, Target, Timeline, WakerEdge, WakerKind};
 use rdiag_model::probe::{Frame, Stack, Stacks};
@@ -55,6 +58,8 @@ use rdiag_model::{Component, Unit};
 use whom::Whom;
 
 pub use advice::{Cpus, advice};
+pub use book::{Advice, AdviceBook, Mentioned};
+pub use selftest::Case;
 
 /// Threads with a row of their own.
 const MAX_THREAD_ROWS: usize = 50;
@@ -90,6 +95,8 @@ pub struct Input<'l> {
     pub cpus: Option<Cpus>,
     /// CPU seconds that observing took on the host in each second; 0 if that was not measured.
     pub observing: f64,
+    /// What is said of components.
+    pub advice: &'l AdviceBook,
 }
 
 /// The profile of a ledger.
@@ -121,8 +128,12 @@ pub fn profile(input: Input<'_>) -> Profile {
     let all: f64 = components.iter().map(|row| row.seconds).sum();
     let busy_seconds = (all - idle_seconds).max(0.0);
     let (threads, other_threads) = thread_rows(&account);
-    let forecast =
-        forecast::forecast(&account, (input.target, input.observing), &conversation, runs.as_ref(), partial.as_ref());
+    let forecast = forecast::forecast(
+        &account,
+        &Told { target: input.target, observing: input.observing, conversation: &conversation, book: input.advice },
+        runs.as_ref(),
+        partial.as_ref(),
+    );
     let mut profile = Profile {
         level: ledger.level,
         source: input.source.to_owned(),
@@ -160,18 +171,18 @@ pub fn profile(input: Input<'_>) -> Profile {
     if !requests {
         profile.timelines = timelines(ledger, &profile.threads);
     }
-    profile.answer = answer::answer(&profile);
-    next_steps(&mut profile, &account, input.cpus);
+    profile.answer = answer::answer(&profile, &input.advice.mentioned);
+    next_steps(&mut profile, &account, input.cpus, input.advice);
     profile
 }
 
 /// What to do about the components that matter.
-fn next_steps(profile: &mut Profile, account: &Account<'_>, cpus: Option<Cpus>) {
+fn next_steps(profile: &mut Profile, account: &Account<'_>, cpus: Option<Cpus>, book: &AdviceBook) {
     let whom = Whom::of(account, &profile.target, profile.partial.is_some());
     let pre_empted = account.component(Component::RunqPreempt);
-    for row in profile.components.iter_mut().filter(|row| row.share >= advice::LEAST_SHARE) {
+    for row in profile.components.iter_mut().filter(|row| row.share >= book.mentioned.next_steps) {
         let Some(cpus) = cpus.filter(|cpus| advice::is_slow_wake_up(row, pre_empted, *cpus)) else {
-            row.next = advice::on_peer(row).into_iter().chain(advice::next(row.id, &whom)).collect();
+            row.next = advice::on_peer(row).into_iter().chain(advice::next(book, row.id, &whom)).collect();
             continue;
         };
         let (words, next) = advice::on_slow_wake_ups(cpus, &whom);

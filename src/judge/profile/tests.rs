@@ -1,8 +1,17 @@
+use std::sync::LazyLock;
+
 use super::testing::{durations, ledger, part, thread, waits};
 use super::*;
 use rdiag_model::Component as C;
 use rdiag_model::ledger::{Accuracy, Call, CallKind, CheckInputs, Durations, Level, Part, Slice, Thread, Waker};
 use rdiag_model::profile::{Grade, Skew};
+
+/// The advice that is part of the program.
+pub(super) fn book() -> &'static AdviceBook {
+    static BOOK: LazyLock<AdviceBook> =
+        LazyLock::new(|| serde_yaml::from_str(include_str!("../../../playbooks/method-r/components.yaml")).unwrap());
+    &BOOK
+}
 
 pub(super) fn of(ledger: &Ledger, target: &Target, conversation: Conversation) -> Profile {
     profile(Input {
@@ -16,6 +25,7 @@ pub(super) fn of(ledger: &Ledger, target: &Target, conversation: Conversation) -
         conversation,
         cpus: None,
         observing: 0.0,
+        advice: book(),
     })
 }
 

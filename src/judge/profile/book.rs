@@ -1,0 +1,74 @@
+//! What Method R says of the components of a task's time, and from which share on it mentions them, as data: one file of YAML, which
+//! `rdiag check` holds against all that it names (`playbooks/method-r/components.yaml`).
+
+use std::collections::BTreeMap;
+
+use rdiag_model::Component;
+use rdiag_model::profile::Saving;
+use serde::Deserialize;
+
+use super::selftest::Case;
+
+/// The advice on all components.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AdviceBook {
+    /// Must be 1.
+    pub format_version: u32,
+    /// From which share on something is mentioned.
+    pub mentioned: Mentioned,
+    /// What to look at next, by name; `{target}` becomes the option that selects the task, `{again}` the command that is to run meanwhile.
+    pub steps: BTreeMap<String, String>,
+    /// What is said of each component.
+    pub components: BTreeMap<Component, Advice>,
+    /// Accounts, and what is mentioned of them.
+    pub tests: Vec<Case>,
+}
+
+/// Shares, 0–1, from which on something is mentioned.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Mentioned {
+    /// Of the observed time: a further component in the headline. The largest always is.
+    pub headline: f64,
+    /// Of the observed time: that nothing is known of the rest, in the headline.
+    pub unaccounted: f64,
+    /// Of the observed time: next steps for a component.
+    pub next_steps: f64,
+    /// Of the response time: what may be lost of a saving, and what adds up to a goal.
+    pub saving: f64,
+    /// Of the response time: a row of the forecast.
+    pub forecast: f64,
+}
+
+/// What is said of a component.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Advice {
+    /// Whether its time can be saved.
+    pub saving: Saving,
+    /// What one can do about it, or why nothing: full sentences.
+    pub says: String,
+    /// Steps, by name.
+    pub next: Vec<String>,
+}
+
+impl AdviceBook {
+    /// Whether time of a kind can be saved; what is not known is the time of others.
+    pub(super) fn saving(&self, component: Component) -> Saving {
+        self.components.get(&component).map_or(Saving::Elsewhere, |advice| advice.saving)
+    }
+
+    /// What one can do about a component, in sentences.
+    #[must_use]
+    pub fn says(&self, component: Component) -> &str {
+        self.components.get(&component).map_or("", |advice| &advice.says)
+    }
+
+    /// The texts of a component's steps, with their holes.
+    #[must_use]
+    pub fn next(&self, component: Component) -> Vec<&str> {
+        let named = self.components.get(&component).map(|advice| advice.next.as_slice()).unwrap_or_default();
+        named.iter().filter_map(|name| self.steps.get(name).map(String::as_str)).collect()
+    }
+}
