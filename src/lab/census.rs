@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use rdiag_kernel::host::Host;
+use rdiag_proc::{Field, TaskStat};
 
 /// Threads of one process that are looked at.
 const MOST_THREADS: usize = 256;
@@ -94,10 +95,7 @@ pub(super) fn ticks_alone(host: &Host, pid: u32) -> Option<u64> {
 }
 
 fn alone(text: &str) -> Option<u64> {
-    // The name stands in parentheses and may hold any character.
-    let mut fields = text.rsplit_once(") ")?.1.split_whitespace().skip(11);
-    let mut next = || fields.next()?.parse::<u64>().ok();
-    Some(next()? + next()?)
+    TaskStat::parse(text.as_bytes())?.ticks()
 }
 
 fn states_of_threads(host: &Host, pid: &str) -> Vec<char> {
@@ -107,17 +105,16 @@ fn states_of_threads(host: &Host, pid: &str) -> Vec<char> {
 }
 
 fn parse(text: &str) -> Option<Stat> {
-    // The name stands in parentheses and may hold any character.
-    let fields: Vec<&str> = text.rsplit_once(") ")?.1.split_whitespace().collect();
-    let number = |at: usize| fields.get(at)?.parse::<u64>().ok();
-    let sum = |from: usize, to: usize| (from..=to).map(number).sum::<Option<u64>>();
+    let stat = TaskStat::parse(text.as_bytes())?;
+    let mut fields = stat.fields();
+    let mut sum = |all: &[Field]| all.iter().map(|field| fields.number(*field)).sum::<Option<u64>>();
     Some(Stat {
-        state: fields.first()?.chars().next()?,
-        group: fields.get(2)?.parse().ok()?,
-        faults: sum(7, 8)?,
-        major_faults: sum(9, 10)?,
-        ticks: sum(11, 14)?,
-        threads: usize::try_from(number(17)?).ok()?,
+        state: stat.state,
+        group: sum(&[Field::Group])?.try_into().ok()?,
+        faults: sum(&[Field::MinorFaults, Field::ChildrenMinorFaults])?,
+        major_faults: sum(&[Field::MajorFaults, Field::ChildrenMajorFaults])?,
+        ticks: sum(&[Field::User, Field::System, Field::ChildrenUser, Field::ChildrenSystem])?,
+        threads: sum(&[Field::Threads])?.try_into().ok()?,
     })
 }
 

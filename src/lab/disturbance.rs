@@ -111,12 +111,8 @@ struct Ticks {
 
 impl Ticks {
     fn parse(stat: &str) -> Option<Self> {
-        let line = stat.lines().next()?.strip_prefix("cpu ")?;
-        let fields: Vec<u64> = line.split_whitespace().map_while(|word| word.parse().ok()).collect();
-        // Guest time behind them is in user time already.
-        let [user, nice, system, idle, iowait, irq, softirq, stolen] = *fields.first_chunk::<8>()?;
-        let tasks = user + nice + system;
-        let all = tasks + idle + iowait + irq + softirq + stolen;
+        let times = rdiag_proc::host_cpu(stat)?;
+        let (tasks, stolen, all) = (times.user + times.nice + times.system, times.steal, times.sum());
         let runnable = stat.lines().find_map(|line| line.strip_prefix("procs_running ")?.trim().parse().ok())?;
         Some(Self { tasks, stolen, all, runnable })
     }

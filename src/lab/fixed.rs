@@ -47,7 +47,7 @@ fn cpu_time(host: &Host, pid: u32) -> Option<u64> {
     let threads = host.list(&format!("proc/{pid}/task")).ok()?;
     let one = |tid: &String| {
         let text = host.read(&format!("proc/{pid}/task/{tid}/schedstat")).ok()?;
-        text.split_whitespace().next()?.parse::<u64>().ok()
+        Some(rdiag_proc::process::schedstat(text.as_bytes())?.run)
     };
     Some(threads.iter().filter_map(one).sum())
 }

@@ -9,6 +9,7 @@ use super::limit::Group;
 use super::load::elf::odd_entry;
 use super::reading::{Reading, Readings};
 use rdiag_kernel::host::{Host, files, own};
+use rdiag_proc::{LoadAverage, cpu_line, host_cpu};
 
 /// How long a thread of the meter sleeps at a time, in seconds.
 const NAP_SECONDS: f64 = 0.005;
@@ -151,8 +152,8 @@ fn ends(host: &Host, subject: &Subject, groups: &[u32]) -> Ends {
     let count = |path: &PathBuf| String::from_utf8(files::read_named(path, 64).ok()?).ok()?.trim().parse().ok();
     Ends {
         at: host.now(),
-        cpu: numbers(stat.lines().next().unwrap_or_default()),
-        soft: stat.lines().skip(1).take_while(|line| line.starts_with("cpu")).map(soft_interrupts).collect(),
+        cpu: host_cpu(&stat).map(|times| times.all().to_vec()).unwrap_or_default(),
+        soft: stat.lines().skip(1).map_while(cpu_line).map(|(_, times)| [times.softirq, times.sum()]).collect(),
         started: stat
             .lines()
             .find(|line| line.starts_with("processes "))
@@ -197,12 +198,6 @@ fn numbers(line: &str) -> Vec<u64> {
     line.split_whitespace().skip(1).filter_map(|word| word.parse().ok()).collect()
 }
 
-/// Ticks of one CPU in soft interrupts, and all of them; guest time is in user time already.
-fn soft_interrupts(line: &str) -> [u64; 2] {
-    let fields = numbers(line);
-    [fields.get(6).copied().unwrap_or(0), fields.iter().take(8).sum()]
-}
-
 fn between(host: &Host, subject: &Subject, before: &Ends, after: &Ends) -> Readings {
     let mut readings = Readings::default();
     let seconds = after.at - before.at;
@@ -233,8 +228,8 @@ fn between(host: &Host, subject: &Subject, before: &Ends, after: &Ends) -> Readi
     readings.put(Reading::LostDatagrams, None, grown(before.lost_datagrams, after.lost_datagrams) / seconds);
     readings.put(Reading::SegmentsAgain, None, grown(before.segments_again, after.segments_again) / seconds);
     readings.put(Reading::RefusedConnections, None, grown(before.refused, after.refused) / seconds);
-    let load = host.read("proc/loadavg").ok().and_then(|text| text.split_whitespace().next()?.parse().ok());
-    readings.put(Reading::LoadAverage, None, load.unwrap_or(f64::NAN));
+    let load = host.read("proc/loadavg").ok().and_then(|text| LoadAverage::parse(text.as_bytes()));
+    readings.put(Reading::LoadAverage, None, load.map_or(f64::NAN, |load| load.loads[0]));
     let ticks = host.facts().ticks_per_second.max(1) as f64;
     let (mut own_cpu, mut own_bytes, mut own_units) = (0.0, [0.0; 2], 0.0);
     for (role, group) in &subject.groups {

@@ -14,7 +14,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, TryS
 use std::thread::Scope;
 use std::time::Duration;
 
-use self::conditions::{ConditionWatch, InnerWindow, Looks, StartedDrill};
+use self::conditions::{ConditionWatch, InnerWindow, PartSchedule, StartedDrill};
 use super::group::judges_groups;
 use super::probing::ProbeShares;
 use super::provisional;
@@ -135,7 +135,7 @@ struct FirstFollower<'s, 'e, 'r, 'o> {
 
 /// Parts of the first window on their way to the thread that judges them.
 struct Looking<'r> {
-    looks: Looks,
+    schedule: PartSchedule,
     /// Of which parts are made, and those of them that give what is judged.
     collectors: [BTreeSet<&'r str>; 2],
     parts: SyncSender<Window>,
@@ -151,13 +151,13 @@ impl FirstFollower<'_, '_, '_, '_> {
     /// Hands over what the conditions are to be judged on next. It ends where a drill-down would be too short, or all have begun.
     fn look(&mut self, so_far: &mut SoFar<'_, '_>) -> io::Result<()> {
         let (now, left) = self.times();
-        let Some(Looking { looks, collectors: [all, _], parts }) = &mut self.looking else { return Ok(()) };
-        let mut goes_on = !looks.is_late(left);
-        if looks.is_due(now, left) {
-            let from = looks.ended();
+        let Some(Looking { schedule, collectors: [all, _], parts }) = &mut self.looking else { return Ok(()) };
+        let mut goes_on = !schedule.is_late(left);
+        if schedule.is_due(now, left) {
+            let from = schedule.ended();
             let part = so_far.part((from, now), |collector| all.contains(collector))?;
             match parts.try_send(part) {
-                Ok(()) => looks.take(now),
+                Ok(()) => schedule.take(now),
                 // The last one is still judged: the next part is the longer.
                 Err(TrySendError::Full(_)) => {}
                 Err(TrySendError::Disconnected(_)) => goes_on = false,
@@ -267,7 +267,8 @@ impl<'s, 'e, 'r: 'e> Follow for FirstFollower<'s, 'e, 'r, '_> {
         let ends = so_far.ends();
         (self.began, self.ends) = (so_far.began().0, ends);
         let (hand_over, parts) = sync_channel(1);
-        self.looking = Some(Looking { looks: Looks::of(self.run), collectors: watch.collectors(), parts: hand_over });
+        self.looking =
+            Some(Looking { schedule: PartSchedule::of(self.run), collectors: watch.collectors(), parts: hand_over });
         let look = move || watch.judge(&parts, ends, &tell);
         std::thread::Builder::new().name("rdiag-look".into()).spawn_scoped(self.scope, look)?;
         self.begun = Some(begun);
@@ -276,8 +277,8 @@ impl<'s, 'e, 'r: 'e> Follow for FirstFollower<'s, 'e, 'r, '_> {
 
     fn asks(&self, collector: &str) -> bool {
         let (now, left) = self.times();
-        self.looking.as_ref().is_some_and(|Looking { looks, collectors: [_, cited], .. }| {
-            cited.contains(collector) && looks.is_due(now, left)
+        self.looking.as_ref().is_some_and(|Looking { schedule, collectors: [_, cited], .. }| {
+            cited.contains(collector) && schedule.is_due(now, left)
         })
     }
 

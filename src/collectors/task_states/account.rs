@@ -238,16 +238,16 @@ fn notes(host: &Host, sampler: &Sampler, interval: f64) -> Vec<String> {
         seconds(interval),
         percent(share)
     )];
-    let looker = &sampler.looker;
+    let reader = &sampler.reader;
     let samples: u64 = sampler.tasks().map(|task| task.samples).sum();
-    if looker.torn as f64 > 0.05 * samples as f64 && looker.torn > 10 {
+    if reader.torn as f64 > 0.05 * samples as f64 && reader.torn > 10 {
         notes.push(format!(
             "{} of the looks at threads were torn: the thread went on while its files were read, so that \
              only its system call tells what it waited for",
-            percent(looker.torn as f64 / samples.max(1) as f64)
+            percent(reader.torn as f64 / samples.max(1) as f64)
         ));
     }
-    if !looker.schedstat {
+    if !reader.schedstat {
         notes.push(
             "this kernel keeps no scheduler figures for threads (CONFIG_SCHED_INFO), so CPU time has the resolution of a \
              tick and waiting for a CPU is an estimate from the samples"
@@ -257,8 +257,8 @@ fn notes(host: &Host, sampler: &Sampler, interval: f64) -> Vec<String> {
     if sampler.processes.values().any(|process| process.syscall_denied) {
         notes.push(denied(host));
     }
-    if looker.blind > 0 {
-        notes.push(format!("of {} looks at waiting threads nothing could be seen but that they wait", looker.blind));
+    if reader.blind > 0 {
+        notes.push(format!("of {} looks at waiting threads nothing could be seen but that they wait", reader.blind));
     }
     if let Some(gap) = sampler.kernel.gap() {
         let remedy = gap.remedy.as_ref().map(|remedy| format!("; {remedy}")).unwrap_or_default();
@@ -283,7 +283,7 @@ fn denied(host: &Host) -> String {
 
 /// The stacks that no rule of classification knows.
 fn stacks(sampler: &Sampler, interval: f64) -> Vec<ComponentStacks> {
-    let unknown = &sampler.looker.unknown;
+    let unknown = &sampler.reader.unknown;
     if unknown.is_empty() {
         return Vec::new();
     }

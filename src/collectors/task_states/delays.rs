@@ -157,7 +157,7 @@ mod tests {
     fn nothing_counted_of_a_thread_that_was_seen_to_wait_is_no_count() {
         let mut task = task(delays(16, 0, 0), delays(16, 0, 0));
         assert_eq!(disk(&task), Some(Disk::default()));
-        task.waits = [(Component::IoBlockRead, [(super::super::estimate::What::default(), 3)].into())].into();
+        task.waits = [(Component::IoBlockRead, [(super::super::estimate::WaitDetail::default(), 3)].into())].into();
         assert_eq!(disk(&task), None);
     }
 

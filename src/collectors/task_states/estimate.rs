@@ -14,7 +14,7 @@ use rdiag_model::ledger::{Accuracy, Part};
 
 /// What a wait was about.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct What {
+pub(super) struct WaitDetail {
     /// The system call, `page fault`, or "".
     pub(super) call: &'static str,
     /// File, lock; or "".
@@ -22,7 +22,7 @@ pub(super) struct What {
 }
 
 /// Samples by component and what it was about.
-pub(super) type Waits = BTreeMap<Component, BTreeMap<What, u64>>;
+pub(super) type Waits = BTreeMap<Component, BTreeMap<WaitDetail, u64>>;
 
 /// One thread over the time in which it was observed. Times in seconds.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -153,8 +153,8 @@ impl Observed {
 }
 
 /// What a wait in a page fault is about.
-fn fault() -> What {
-    What { call: "page fault", key: String::new() }
+fn fault() -> WaitDetail {
+    WaitDetail { call: "page fault", key: String::new() }
 }
 
 /// Components whose time the kernel counts as waits for a disk.
@@ -217,10 +217,10 @@ fn merge(parts: &mut Vec<Part>) {
 }
 
 fn push(parts: &mut Vec<Part>, component: Component, seconds: f64, accuracy: Accuracy) {
-    push_about(parts, component, &What::default(), seconds, accuracy);
+    push_about(parts, component, &WaitDetail::default(), seconds, accuracy);
 }
 
-fn push_about(parts: &mut Vec<Part>, component: Component, what: &What, seconds: f64, accuracy: Accuracy) {
+fn push_about(parts: &mut Vec<Part>, component: Component, what: &WaitDetail, seconds: f64, accuracy: Accuracy) {
     if seconds > 0.0 {
         let (call, key) = (what.call.to_owned(), what.key.clone());
         parts.push(Part { component, call, key, seconds, accuracy, edge_seconds: 0.0, open: 0, durations: None });
@@ -238,7 +238,7 @@ mod tests {
     }
 
     fn waits(of: &[(Component, u64)]) -> Waits {
-        of.iter().map(|(component, count)| (*component, [(What::default(), *count)].into())).collect()
+        of.iter().map(|(component, count)| (*component, [(WaitDetail::default(), *count)].into())).collect()
     }
 
     /// Ten seconds at 50 Hz.

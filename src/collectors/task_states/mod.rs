@@ -8,7 +8,6 @@
 mod account;
 mod delays;
 mod estimate;
-mod look;
 pub(super) mod parse;
 mod running;
 mod sampler;
@@ -16,17 +15,18 @@ mod strip;
 mod targets;
 #[cfg(test)]
 mod tests;
+mod thread_reader;
 mod throttling;
 
 use crate::def::{Cadence, Collect, CollectorDef, Sink};
 use delays::Kernel;
-use look::Looker;
 use rdiag_kernel::host::{CpuTicks, Host};
 use rdiag_model::ledger::Level;
 use rdiag_model::{Reason, Target, Unavailable};
 use running::Running;
 use sampler::Sampler;
 use targets::Targets;
+use thread_reader::ThreadReader;
 use throttling::Throttling;
 
 pub(super) static COLLECTOR: CollectorDef = CollectorDef {
@@ -155,5 +155,5 @@ fn sampler(host: &Host, target: &Target) -> Result<Sampler, Unavailable> {
     let keeps = host.is_recorded() || rdiag_proc::process::schedstat(own.as_bytes()).is_some_and(|own| own.turns > 0);
     let targets = Targets::new(target.clone(), host.facts().pid);
     let tick = 1.0 / host.facts().ticks_per_second.max(1) as f64;
-    Ok(Sampler::new(dir, targets, Looker::new(!swap, keeps), Kernel::ask(host), (tick, host.suspended())))
+    Ok(Sampler::new(dir, targets, ThreadReader::new(!swap, keeps), Kernel::ask(host), (tick, host.suspended())))
 }

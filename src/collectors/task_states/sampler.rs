@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use super::delays::Kernel;
 use super::estimate::Waits;
-use super::look::{Counters, Doing, Found, Looker, Process, There};
 use super::strip::Strip;
 use super::targets::Targets;
+use super::thread_reader::{Counters, Doing, Found, Process, There, ThreadReader};
 use rdiag_kernel::classify::Class;
 use rdiag_kernel::host::{ProcessDir, SourceError};
 use rdiag_kernel::mechanism::taskstats::Delays;
@@ -56,7 +56,7 @@ pub(super) struct Task {
 pub(super) struct Sampler {
     dir: ProcessDir,
     targets: Targets,
-    pub(super) looker: Looker,
+    pub(super) reader: ThreadReader,
     /// What the kernel counts of waits for disks; where it does.
     pub(super) kernel: Kernel,
     tasks: BTreeMap<u32, Task>,
@@ -79,14 +79,14 @@ impl Sampler {
     pub(super) fn new(
         dir: ProcessDir,
         targets: Targets,
-        looker: Looker,
+        reader: ThreadReader,
         kernel: Kernel,
         (tick, suspended): (f64, f64),
     ) -> Self {
         Self {
             dir,
             targets,
-            looker,
+            reader,
             kernel,
             tasks: BTreeMap::new(),
             gone: Vec::new(),
@@ -121,7 +121,7 @@ impl Sampler {
     pub(super) fn sweep(&mut self, now: &dyn Fn() -> f64) -> Result<(), SourceError> {
         let began = now();
         let pids = self.targets.now(&self.dir, began)?;
-        self.looker.begin();
+        self.reader.begin();
         let mut tids = Vec::new();
         let mut seen = std::collections::HashSet::new();
         for pid in pids {
@@ -131,7 +131,7 @@ impl Sampler {
             }
             let mut process = self.processes.remove(&pid).unwrap_or_else(|| self.meet(pid));
             if self.sweeps.is_multiple_of(25) {
-                self.looker.process_ticks(&self.dir, pid, &mut process);
+                self.reader.process_ticks(&self.dir, pid, &mut process);
             }
             for tid in tids.iter().copied() {
                 if !self.tasks.contains_key(&tid) && self.tasks.len() >= MAX_TASKS {
@@ -173,13 +173,13 @@ impl Sampler {
             task.delays.1 = self.kernel.now(task.tid).or(task.delays.1);
         }
         for (pid, process) in &mut self.processes {
-            self.looker.process_ticks(&self.dir, *pid, process);
+            self.reader.process_ticks(&self.dir, *pid, process);
         }
     }
 
     fn meet(&mut self, pid: u32) -> Process {
         let mut process = Process::default();
-        self.looker.process(&self.dir, pid, &mut process);
+        self.reader.process(&self.dir, pid, &mut process);
         process
     }
 
@@ -188,7 +188,7 @@ impl Sampler {
         let in_full = self.sweeps.is_multiple_of(FULL_EVERY);
         let asleep = self.tasks.get(&tid).filter(|_| !in_full).and_then(Task::asleep);
         let at = now();
-        match self.looker.look(&self.dir, process, (pid, tid), asleep) {
+        match self.reader.look(&self.dir, process, (pid, tid), asleep) {
             Found::Gone => false,
             Found::Ended(counters) => {
                 if let Some(task) = self.tasks.get_mut(&tid) {
@@ -223,7 +223,7 @@ impl Sampler {
         let Some(task) = self.tasks.get_mut(&tid) else { return false };
         if task.comm != there.comm {
             task.comm = there.comm;
-            self.looker.process(&self.dir, pid, process);
+            self.reader.process(&self.dir, pid, process);
         }
         task.advance(at, there.counters, Some(there.doing));
         true

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::look::Process;
+use super::thread_reader::Process;
 use rdiag_kernel::host::Host;
 use rdiag_kernel::host::cgroups::{Hierarchy, Version, keyed};
 

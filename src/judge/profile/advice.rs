@@ -7,18 +7,18 @@ use rdiag_model::quantity::percent;
 use rdiag_model::{Component, NextStep};
 
 use super::AdviceBook;
-use super::whom::Whom;
+use super::selection::Selection;
 
 /// How the port of a name server stands behind its address.
 const DNS: &str = " (DNS)";
 
 /// What to look at next.
-pub(super) fn next(book: &AdviceBook, component: Component, whom: &Whom) -> Vec<NextStep> {
-    book.next(component).into_iter().map(|text| step(text, whom)).collect()
+pub(super) fn next(book: &AdviceBook, component: Component, selection: &Selection) -> Vec<NextStep> {
+    book.next(component).into_iter().map(|text| step(text, selection)).collect()
 }
 
-fn step(text: &str, whom: &Whom) -> NextStep {
-    NextStep { action: whom.named(text), changes_host: false }
+fn step(text: &str, selection: &Selection) -> NextStep {
+    NextStep { action: selection.named(text), changes_host: false }
 }
 
 /// Where to look for the peer that most of a wait was for, if it has an address.
@@ -67,7 +67,7 @@ pub(super) fn is_slow_wake_up(row: &ComponentRow, pre_empted: f64, cpus: Cpus) -
 }
 
 /// What is to be said and done about slow wake-ups of idle CPUs.
-pub(super) fn on_slow_wake_ups(cpus: Cpus, whom: &Whom) -> (String, Vec<NextStep>) {
+pub(super) fn on_slow_wake_ups(cpus: Cpus, selection: &Selection) -> (String, Vec<NextStep>) {
     let words = format!(
         "The CPUs were only {} busy, so there was little competition: what takes long is to wake up an idle CPU, \
          which must leave its idle state, and in a virtual machine be reached through the hypervisor. Fewer wake-ups, or \
@@ -76,7 +76,7 @@ pub(super) fn on_slow_wake_ups(cpus: Cpus, whom: &Whom) -> (String, Vec<NextStep
     );
     let change = |action: &str| NextStep { action: action.to_owned(), changes_host: true };
     let next = vec![
-        step("See how long these waits are: rdiag probe runqlat {target}", whom),
+        step("See how long these waits are: rdiag probe runqlat {target}", selection),
         change("Try tasks that wake each other on one CPU: taskset -c 0 COMMAND, or taskset -acp 0 PID"),
         change(
             "Try it without deep idle states for as long as you measure: cpupower idle-set -D 10 (back: cpupower idle-set -E)",
@@ -88,5 +88,5 @@ pub(super) fn on_slow_wake_ups(cpus: Cpus, whom: &Whom) -> (String, Vec<NextStep
 /// What can be done about a component, in words for `rdiag explain`.
 #[must_use]
 pub fn advice(book: &AdviceBook, component: Component) -> (Saving, &str, Vec<NextStep>) {
-    (book.saving(component), book.says(component), next(book, component, &Whom::default()))
+    (book.saving(component), book.says(component), next(book, component, &Selection::default()))
 }

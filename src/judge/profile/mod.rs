@@ -33,6 +33,7 @@ mod goal;
 mod limits;
 mod percentile;
 mod quality;
+mod selection;
 mod selftest;
 mod serial;
 mod skew;
@@ -44,7 +45,6 @@ pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 mod wakeups;
-mod whom;
 
 use std::collections::BTreeMap;
 
@@ -55,7 +55,7 @@ use rdiag_model::ledger::{ComponentStacks, Ledger, Level, MAX_TIMELINES, Target,
 use rdiag_model::probe::{Frame, Stack, Stacks};
 use rdiag_model::profile::{Answer, Busy, Conversation, Partial, Profile, Refused, StateRow, ThreadRow, WakerRow};
 use rdiag_model::{Component, Unit};
-use whom::Whom;
+use selection::Selection;
 
 pub use advice::{Cpus, advice};
 pub use book::{Advice, AdviceBook, Mentioned};
@@ -178,14 +178,14 @@ pub fn profile(input: Input<'_>) -> Profile {
 
 /// What to do about the components that matter.
 fn next_steps(profile: &mut Profile, account: &Account<'_>, cpus: Option<Cpus>, book: &AdviceBook) {
-    let whom = Whom::of(account, &profile.target, profile.partial.is_some());
+    let selection = Selection::of(account, &profile.target, profile.partial.is_some());
     let pre_empted = account.component(Component::RunqPreempt);
     for row in profile.components.iter_mut().filter(|row| row.share >= book.mentioned.next_steps) {
         let Some(cpus) = cpus.filter(|cpus| advice::is_slow_wake_up(row, pre_empted, *cpus)) else {
-            row.next = advice::on_peer(row).into_iter().chain(advice::next(book, row.id, &whom)).collect();
+            row.next = advice::on_peer(row).into_iter().chain(advice::next(book, row.id, &selection)).collect();
             continue;
         };
-        let (words, next) = advice::on_slow_wake_ups(cpus, &whom);
+        let (words, next) = advice::on_slow_wake_ups(cpus, &selection);
         row.next = next;
         for forecast in profile.forecast.rows.iter_mut().filter(|forecast| forecast.id == row.id) {
             forecast.words.clone_from(&words);

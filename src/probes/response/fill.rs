@@ -3,20 +3,20 @@
 use std::collections::BTreeMap;
 
 use super::Settings;
-use super::edges::{stacks_by_component, wakers};
 use super::kernel::{Cell, Record};
 use super::kind::{PREEMPTED, THROTTLED, Type, WOKEN};
 use super::kinds::Kinds;
 use super::limits::{limit_keys, limit_threads};
-use super::looks::Looks;
 use super::objects;
 use super::on_cpu::on_cpu;
 use super::polls::Polls;
 use super::stacks::StackNames;
 use super::syscalls::all_calls;
+use super::timeline_samples::TimelineSamples;
 use super::timelines::timelines;
 use super::tops::Tops;
 use super::waits::{self, Classes};
+use super::wakers::{stacks_by_component, wakers};
 use super::watching::Watched;
 use crate::block::Devices;
 use rdiag_kernel::classify::{self, FileClass};
@@ -36,7 +36,7 @@ pub(super) struct Source<'s> {
     pub(super) records: Vec<Record>,
     pub(super) stacks: &'s StackNames,
     pub(super) tops: &'s Tops,
-    pub(super) looks: &'s Looks,
+    pub(super) samples: &'s TimelineSamples,
     pub(super) polls: &'s Polls,
     /// Window in ns of CLOCK_MONOTONIC.
     pub(super) began: u64,
@@ -51,7 +51,7 @@ pub(super) struct Source<'s> {
 pub(super) type PartKey = (Component, String, String);
 
 pub(super) fn ledger(source: Source<'_>, symbols: &mut Symbols) -> Ledger {
-    let Source { host, settings, records, stacks, tops, looks, polls, began, ended, watched, stolen } = source;
+    let Source { host, settings, records, stacks, tops, samples, polls, began, ended, watched, stolen } = source;
     let devices = Devices::read(host);
     let without_swap = host.read("proc/swaps").is_ok_and(|text| text.lines().nth(1).is_none());
     symbols.settle(host);
@@ -67,7 +67,7 @@ pub(super) fn ledger(source: Source<'_>, symbols: &mut Symbols) -> Ledger {
         ledger.threads.push(thread);
         kinds.push(of_kinds);
     }
-    ledger.timelines = timelines(&records, &kinds, (&ledger.threads, &seen), looks, began);
+    ledger.timelines = timelines(&records, &kinds, (&ledger.threads, &seen), samples, began);
     (ledger.wakers, ledger.links) = wakers(&records, &kinds, symbols, stacks);
     let (first, last) = lives(&records, began, ended);
     ledger.calls = all_calls(&records, 1.0 / watched.parts_share(first, last));

@@ -9,13 +9,11 @@
 //! (`docs/kernels.md`), the events contradict each other; the time is then divided by the kernel's own account of run time and run delay.
 
 mod descriptors;
-mod edges;
 mod fill;
 mod kernel;
 mod kind;
 mod kinds;
 mod limits;
-mod looks;
 mod marks;
 mod notes;
 mod objects;
@@ -26,16 +24,17 @@ mod stacks;
 mod start;
 mod syscalls;
 mod tables;
+mod timeline_samples;
 mod timelines;
 mod tops;
 mod traits;
 mod waits;
+mod wakers;
 mod watching;
 
 use crate::def::{FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
 use fill::Source;
 use kernel::{Met, Record, Room};
-use looks::Looks;
 use polls::Polls;
 use rdiag_kernel::host::{CpuTicks, Host, Stolen};
 use rdiag_kernel::mechanism::ebpf::Object;
@@ -43,6 +42,7 @@ use rdiag_kernel::mechanism::symbols::{Process, Symbols, calls as call_sites};
 use rdiag_model::ledger::{Level, MAX_THREADS};
 use rdiag_model::{Ledger, Reason, Unavailable};
 use stacks::StackNames;
+use timeline_samples::TimelineSamples;
 use tops::Tops;
 use watching::{Plan, Watching};
 
@@ -179,7 +179,7 @@ struct Response {
     running: bool,
     look_next: f64,
     /// For the timelines.
-    looks: Looks,
+    timeline_samples: TimelineSamples,
     polls: Polls,
     ledger: Option<Ledger>,
 }
@@ -197,7 +197,7 @@ impl Response {
         self.object.set_element("control", STOPPED, 0_u64)?;
         self.calls.begin(&mut self.object, self.began)?;
         self.iterate("begin_threads")?;
-        (self.looks, self.polls) = (Looks::default(), Polls::default());
+        (self.timeline_samples, self.polls) = (TimelineSamples::default(), Polls::default());
         self.running = true;
         self.look_next = host.now() + LOOK_SECONDS / 4.0;
         Ok(())
@@ -298,7 +298,8 @@ impl Response {
         records.extend(self.others.take());
         let notes = self.notes(&records, stop);
         let mut symbols = std::mem::take(&mut self.symbols);
-        let (settings, stacks, tops, looks) = (&self.settings, &self.stacks, &self.tops, &self.looks);
+        let (settings, stacks, tops, timeline_samples) =
+            (&self.settings, &self.stacks, &self.tops, &self.timeline_samples);
         let stolen = self.ticks.map(|before| before.stolen_since(host)).unwrap_or_default();
         let stolen = on_cpu::by_evidence(stolen, &records);
         let source = Source {
@@ -307,7 +308,7 @@ impl Response {
             records,
             stacks,
             tops,
-            looks,
+            samples: timeline_samples,
             polls: &self.polls,
             began: self.began,
             ended: stop,
@@ -336,7 +337,7 @@ impl Probe for Response {
         self.calls.poll(&mut self.object, now(host), made)?;
         self.take_ended(host)?;
         if !self.settings.marks {
-            let asleep = self.looks.look(&self.object, self.room.threads, || now(host))?;
+            let asleep = self.timeline_samples.look(&self.object, self.room.threads, || now(host))?;
             self.polls.look(host, &self.object, &asleep);
         }
         if host.now() >= self.look_next {

@@ -3,10 +3,10 @@
 use super::super::block;
 use super::fill;
 use super::kernel;
-use super::looks::Looks;
 use super::marks::Pair;
 use super::polls::Polls;
 use super::stacks::StackNames;
+use super::timeline_samples::TimelineSamples;
 use super::tops::Tops;
 use super::watching::{self, Plan, Watching};
 use super::{COMMAND, REQUESTS, RUNS, Response, Settings};
@@ -89,7 +89,7 @@ pub(super) fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable
         calls: watching,
         running: false,
         look_next: 0.0,
-        looks: Looks::default(),
+        timeline_samples: TimelineSamples::default(),
         polls: Polls::default(),
         ledger: None,
     };

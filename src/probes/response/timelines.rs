@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::fill::seconds;
 use super::kernel::Record;
 use super::kinds::{Kinds, Split};
-use super::looks::{Doing, Grown, Looks};
+use super::timeline_samples::{Doing, Grown, TimelineSamples};
 use rdiag_model::Component;
 use rdiag_model::ledger::{Slice, Thread, Timeline};
 
@@ -18,7 +18,7 @@ pub(super) fn timelines(
     records: &[Record],
     kinds: &[Kinds],
     (threads, seen): (&[Thread], &[bool]),
-    looks: &Looks,
+    samples: &TimelineSamples,
     window: u64,
 ) -> Vec<Timeline> {
     let mut all: Vec<_> =
@@ -27,7 +27,7 @@ pub(super) fn timelines(
     all.truncate(MAX_KEPT);
     let timeline = |((record, kinds), (thread, seen)): ((&Record, &Kinds), (&Thread, &bool))| {
         let shares = cpu_shares(thread, *seen);
-        let slices = looks.of(record).into_iter().map(|grown| slice(&grown, kinds, &shares, window));
+        let slices = samples.of(record).into_iter().map(|grown| slice(&grown, kinds, &shares, window));
         Timeline { tid: record.tid, slices: slices.filter(|slice| !slice.parts.is_empty()).collect() }
     };
     all.into_iter().map(timeline).collect()
@@ -90,7 +90,7 @@ fn slice(grown: &Grown, kinds: &Kinds, on_cpu: &OnCpu, window: u64) -> Slice {
 
 #[cfg(test)]
 mod tests {
-    use super::super::looks::Sums;
+    use super::super::timeline_samples::Sums;
     use super::*;
     use rdiag_model::ledger::{Accuracy, Part};
 

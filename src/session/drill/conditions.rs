@@ -44,7 +44,7 @@ impl RunContext<'_> {
 }
 
 /// When the next part of the first window is looked at. All times are seconds of the window by the clock.
-pub(super) struct Looks {
+pub(super) struct PartSchedule {
     /// How long the first part is, a drill-down at least, and an interval.
     first: f64,
     least: f64,
@@ -54,7 +54,7 @@ pub(super) struct Looks {
     length: f64,
 }
 
-impl Looks {
+impl PartSchedule {
     pub(super) fn of(run: RunContext<'_>) -> Self {
         let first = run.first_look();
         Self { first, least: run.least(), interval: run.plan.interval, ended: 0.0, length: first }
@@ -191,13 +191,13 @@ mod tests {
 
     /// When parts are looked at, and where they begin.
     fn looks(first: f64, least: f64, interval: f64, duration: f64) -> Vec<(f64, f64)> {
-        let mut looks = Looks { first, least, interval, ended: 0.0, length: first };
+        let mut schedule = PartSchedule { first, least, interval, ended: 0.0, length: first };
         let ticks = (duration / interval).round() as usize;
         let mut taken = Vec::new();
         for now in (1..=ticks).map(|tick| tick as f64 * interval) {
-            if looks.is_due(now, duration - now) {
-                taken.push((looks.ended(), now));
-                looks.take(now);
+            if schedule.is_due(now, duration - now) {
+                taken.push((schedule.ended(), now));
+                schedule.take(now);
             }
         }
         taken

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 
-use super::estimate::What;
+use super::estimate::WaitDetail;
 use super::parse::{self, Syscall};
 use rdiag_kernel::classify::{self, Abi, Call, Class, FileClass, NO_RULE, Wait, Within, calls, files};
 use rdiag_kernel::host::{ProcessDir, SourceError};
@@ -66,11 +66,11 @@ pub(super) enum Doing {
     /// It sleeps, ran while it was looked at, and what it waited for is not known.
     Torn,
     /// It waits for this.
-    Waits(Class, What),
+    Waits(Class, WaitDetail),
 }
 
 /// Reads the files of threads. Nothing here is kept but buffers, and what is open within one sweep.
-pub(super) struct Looker {
+pub(super) struct ThreadReader {
     buffer: Vec<u8>,
     name: String,
     /// What files are, by process and number; for one sweep, since numbers are given out anew.
@@ -90,7 +90,7 @@ pub(super) struct Looker {
 /// Distinct stacks that no rule knows at most.
 const MAX_UNKNOWN: usize = 200;
 
-impl Looker {
+impl ThreadReader {
     pub(super) fn new(without_swap: bool, schedstat: bool) -> Self {
         Self {
             buffer: Vec::new(),
@@ -224,7 +224,7 @@ impl Looker {
             key.clear();
         }
         let in_a_fault = matches!(class.component, Component::Fault | Component::FaultFile | Component::FaultSwap);
-        Doing::Waits(class, What { call: if in_a_fault { "page fault" } else { name }, key })
+        Doing::Waits(class, WaitDetail { call: if in_a_fault { "page fault" } else { name }, key })
     }
 
     /// The thread ran while it was looked at: function, state and call do not belong together. The call by itself is

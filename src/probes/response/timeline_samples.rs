@@ -70,7 +70,7 @@ struct Look {
 /// A thread that is looked at.
 #[derive(Debug, Default)]
 struct Watched {
-    looks: Vec<Look>,
+    samples: Vec<Look>,
     /// Its context switches and its mode at the last look, and the sums that change with these only.
     moved: Option<(u64, u64)>,
     cells: Sums,
@@ -78,7 +78,7 @@ struct Watched {
 
 /// The looks so far, by thread id and birth of its process.
 #[derive(Debug, Default)]
-pub(super) struct Looks {
+pub(super) struct TimelineSamples {
     watched: BTreeMap<(u32, u64), Watched>,
     round: u64,
     /// Of so many rounds one is kept, less one.
@@ -93,7 +93,7 @@ pub(super) struct Grown {
     pub(super) sums: Sums,
 }
 
-impl Looks {
+impl TimelineSamples {
     /// Looks at all threads, and returns those that have been asleep for a while; `now` tells ns of CLOCK_MONOTONIC.
     pub(super) fn look(
         &mut self,
@@ -132,7 +132,7 @@ impl Looks {
                 watched.moved = Some(moved);
             }
             let sums = live.sums(watched.cells.clone(), at);
-            watched.looks.push(Look { round: self.round, at, sums });
+            watched.samples.push(Look { round: self.round, at, sums });
         }
         self.thin(every);
         Ok(asleep)
@@ -145,13 +145,13 @@ impl Looks {
         }
         self.skipped = 2 * every - 1;
         for watched in self.watched.values_mut() {
-            watched.looks.retain(|look| look.round.is_multiple_of(2 * every));
+            watched.samples.retain(|look| look.round.is_multiple_of(2 * every));
         }
     }
 
     /// What a thread did from its beginning to its end.
     pub(super) fn of(&self, record: &Record) -> Vec<Grown> {
-        let looks = self.watched.get(&(record.tid, record.process().born)).map_or(&[][..], |watched| &watched.looks);
+        let looks = self.watched.get(&(record.tid, record.process().born)).map_or(&[][..], |watched| &watched.samples);
         let mut last = Sums::new();
         add(&mut last, Some(Doing::User), record.user);
         add(&mut last, Some(Doing::Kernel), record.kernel);
@@ -309,11 +309,11 @@ mod tests {
         Record { tid: 10, process_born: 77, began, ended, user, cells: vec![cell], ..Record::default() }
     }
 
-    fn looks(of: &[(u64, &[(Doing, u64)])]) -> Looks {
+    fn looks(of: &[(u64, &[(Doing, u64)])]) -> TimelineSamples {
         let look =
             |(at, sums): &(u64, &[(Doing, u64)])| Look { round: 1, at: *at, sums: sums.iter().copied().collect() };
-        let watched = Watched { looks: of.iter().map(look).collect(), ..Watched::default() };
-        Looks { watched: [((10, 77), watched)].into(), ..Looks::default() }
+        let watched = Watched { samples: of.iter().map(look).collect(), ..Watched::default() };
+        TimelineSamples { watched: [((10, 77), watched)].into(), ..TimelineSamples::default() }
     }
 
     #[test]
@@ -335,7 +335,7 @@ mod tests {
 
     #[test]
     fn a_thread_that_nobody_looked_at_is_one_slice() {
-        let slices = Looks::default().of(&record(100, 400, 80, 220));
+        let slices = TimelineSamples::default().of(&record(100, 400, 80, 220));
         assert_eq!(slices.len(), 1);
         assert_eq!(slices[0].sums, [(Doing::User, 80), (Doing::Waiting(READ), 220)].into());
     }
@@ -348,11 +348,11 @@ mod tests {
             let every = looks.skipped + 1;
             if looks.round.is_multiple_of(every) {
                 let look = Look { round: looks.round, at: looks.round, sums: Sums::new() };
-                looks.watched.get_mut(&(10, 77)).unwrap().looks.push(look);
+                looks.watched.get_mut(&(10, 77)).unwrap().samples.push(look);
                 looks.thin(every);
             }
         }
-        let kept = &looks.watched[&(10, 77)].looks;
+        let kept = &looks.watched[&(10, 77)].samples;
         assert!(kept.len() as u64 <= MAX_LOOKS && kept.len() as u64 >= MAX_LOOKS / 2 - 1, "{}", kept.len());
         assert!(kept.windows(2).all(|pair| pair[1].at - pair[0].at == kept[0].at));
     }

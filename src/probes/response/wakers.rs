@@ -16,11 +16,11 @@ use rdiag_model::{Component, Unit};
 
 /// Stacks of one component at most.
 const TOP_STACKS: usize = 200;
-/// Edges to wakers at most.
+/// WaitsByWaker to wakers at most.
 const MAX_WAKERS: usize = 200;
 
 /// Nanoseconds and number of the waits in a component that a waker ended.
-type Edges = BTreeMap<(Component, Waker), (u64, u64)>;
+type WaitsByWaker = BTreeMap<(Component, Waker), (u64, u64)>;
 
 /// Who ended the waits of which component, and of which thread; each the largest first.
 pub(super) fn wakers(
@@ -29,9 +29,9 @@ pub(super) fn wakers(
     symbols: &Symbols,
     stacks: &StackNames,
 ) -> (Vec<WakerEdge>, Vec<Link>) {
-    let (mut all, mut links) = (Edges::new(), Vec::new());
+    let (mut all, mut links) = (WaitsByWaker::new(), Vec::new());
     for (record, kinds) in records.iter().zip(kinds) {
-        let mut own = Edges::new();
+        let mut own = WaitsByWaker::new();
         let interrupted = |cell: &Cell| is_interrupt(cell, symbols, stacks);
         let mostly = by_interrupts(record, interrupted);
         for cell in record.cells.iter().filter(|cell| cell.kind.of() == Type::Waker) {

@@ -10,14 +10,14 @@ const MAX_COMMAND: usize = 200;
 
 /// How the next commands name the task.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Whom {
+pub(super) struct Selection {
     /// The options that select it: `--pid 4711`; or the command that starts it again: `-- sort big`.
     target: String,
     /// ` -- sort big` for a command that has ended, so that there is something to be seen of it; else nothing.
     again: String,
 }
 
-impl Whom {
+impl Selection {
     /// Of the observed task. What has ended is not named by its PID, which is free or reused.
     pub(super) fn of(account: &Account<'_>, target: &Target, partial: bool) -> Self {
         // A row for threads that were not seen says nothing about an end.
