@@ -15,8 +15,8 @@ use super::load;
 use super::module;
 use super::needs;
 use super::place::{Place, Run};
-use super::plan::{self, Plan, Wish};
-use super::reading::{Reading, Readings};
+use super::plan::{self, StartPlan, Wish};
+use super::reading::{LabMetric, Readings};
 use super::runner;
 use super::scenario::{Answer, Diagnosis, Question, Scenario, Variant};
 use super::text::fill;
@@ -116,11 +116,11 @@ pub fn batches(scenarios: &[Scenario]) -> Vec<Vec<(&Scenario, &Variant)>> {
 
 /// Whether it takes next to no CPU time and nothing of a disk, and is not judged by what other loads would change.
 fn is_gentle(scenario: &Scenario, variant: &Variant) -> bool {
-    let is_undisturbed = |reading: Reading| {
+    let is_undisturbed = |reading: LabMetric| {
         reading.is_own()
             || matches!(
                 reading,
-                Reading::LostDatagrams | Reading::RefusedConnections | Reading::OddEntry | Reading::SpaceUsed
+                LabMetric::LostDatagrams | LabMetric::RefusedConnections | LabMetric::OddEntry | LabMetric::SpaceUsed
             )
     };
     let is_fit = |question: &Question| match &question.answer {
@@ -193,8 +193,8 @@ fn check_below(host: &SharedHost, place: &Place, scenario: &Scenario, variant: &
     Ok(seen.judged())
 }
 
-fn try_variant(host: &SharedHost, place: &Place, plan: &Plan<'_>, seen: &mut Seen) -> Result<(), LabError> {
-    let Plan { scenario, variant, .. } = *plan;
+fn try_variant(host: &SharedHost, place: &Place, plan: &StartPlan<'_>, seen: &mut Seen) -> Result<(), LabError> {
+    let StartPlan { scenario, variant, .. } = *plan;
     let wrong = &mut seen.wrong;
     let (run, disturbance) = disturbance::during(host, place, || solve(host, place, plan, wrong));
     seen.disturbance = disturbance;
@@ -235,8 +235,8 @@ fn try_variant(host: &SharedHost, place: &Place, plan: &Plan<'_>, seen: &mut See
 }
 
 /// Starts it, answers it wrongly and rightly, and has rdiag diagnose it.
-fn solve(host: &SharedHost, place: &Place, plan: &Plan<'_>, wrong: &mut Vec<String>) -> Result<Run, LabError> {
-    let Plan { scenario, variant, .. } = *plan;
+fn solve(host: &SharedHost, place: &Place, plan: &StartPlan<'_>, wrong: &mut Vec<String>) -> Result<Run, LabError> {
+    let StartPlan { scenario, variant, .. } = *plan;
     let run = runner::start(host, place, plan, &mut |_| {})?;
     let programs = programs(host, place, &run);
     let (truth, found) = std::thread::scope(|scope| {
@@ -254,7 +254,12 @@ fn solve(host: &SharedHost, place: &Place, plan: &Plan<'_>, wrong: &mut Vec<Stri
     Ok(run)
 }
 
-fn plan<'s>(host: &SharedHost, place: &Place, scenario: &'s Scenario, variant: &Variant) -> Result<Plan<'s>, LabError> {
+fn plan<'s>(
+    host: &SharedHost,
+    place: &Place,
+    scenario: &'s Scenario,
+    variant: &Variant,
+) -> Result<StartPlan<'s>, LabError> {
     let wish = Wish { variant: Some(variant.name.clone()), seed: Some(SEED), seconds: Some(SECONDS), force: true };
     let mut plan = plan::plan(host, place, scenario, &wish)?;
     if !scenario.meter.is_compared() {

@@ -67,7 +67,7 @@ mod tests {
         let scenario = crate::lab::library::find("00-busydisk").unwrap();
         let mut truth = Truth::default();
         for readings in &mut truth.readings {
-            readings.put(crate::lab::reading::Reading::OwnWritten, None, 20.0 * 1024.0 * 1024.0);
+            readings.put(crate::lab::reading::LabMetric::OwnWritten, None, 20.0 * 1024.0 * 1024.0);
         }
         truth.choices.insert("direction".into(), "over".into());
         truth.names.insert("who".into(), "snapkeep".into());

@@ -55,14 +55,14 @@ fn cpu_time(host: &Host, pid: u32) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lab::{Reading, library};
+    use crate::lab::{LabMetric, library};
 
     #[test]
     fn a_symptom_that_is_gone_is_put_right_only_if_the_work_goes_on() {
         let scenario = library::find("33").unwrap();
         let readings = |value: f64| {
             let mut readings = Readings::default();
-            readings.put(Reading::OwnUnits, None, value);
+            readings.put(LabMetric::OwnUnits, None, value);
             readings
         };
         let decide = |first, second, idle: Option<&str>| {

@@ -179,13 +179,13 @@ fn allowed(tolerance: Tolerance, truth: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lab::reading::Reading;
+    use crate::lab::reading::LabMetric;
     use crate::lab::scenario::Shown;
 
     fn number() -> Question {
         let answer = Answer::Number {
             unit: Shown::Percent,
-            truth: Reading::OwnCpu,
+            truth: LabMetric::OwnCpu,
             of: None,
             range: [0.0, 400.0],
             tolerance: Tolerance { relative: 0.2, absolute: 2.0 },
@@ -198,7 +198,7 @@ mod tests {
     fn truth(first: f64, second: f64) -> Truth {
         let mut truth = Truth::default();
         for (readings, value) in truth.readings.iter_mut().zip([first, second]) {
-            readings.put(Reading::OwnCpu, None, value);
+            readings.put(LabMetric::OwnCpu, None, value);
         }
         truth
     }

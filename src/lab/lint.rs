@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::limit::Limit;
 use super::load::{Work, unsafe_work};
-use super::reading::Reading;
+use super::reading::LabMetric;
 use super::scenario::{Answer, Diagnosis, FORMAT_VERSION, Question, Scenario, Variant};
 use super::text::holes;
 use crate::playbook::{Library, Problem};
@@ -259,9 +259,9 @@ impl Lint<'_> {
             scenario.variants.iter().flat_map(|variant| &variant.load).map(|job| job.role.as_str()).collect();
         let known = |hole: &str| match hole.split_once('.') {
             Some((role, word)) => {
-                roles.contains(role) && Reading::ALL.iter().any(|reading| reading.is_own() && reading.word() == word)
+                roles.contains(role) && LabMetric::ALL.iter().any(|reading| reading.is_own() && reading.word() == word)
             }
-            None => roles.contains(hole) || Reading::ALL.iter().any(|reading| reading.word() == hole),
+            None => roles.contains(hole) || LabMetric::ALL.iter().any(|reading| reading.word() == hole),
         };
         let mut unknown = BTreeSet::new();
         for question in &scenario.questions {

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use super::census::{self, Census};
 use super::limit::Group;
 use super::load::elf::odd_entry;
-use super::reading::{Reading, Readings};
+use super::reading::{LabMetric, Readings};
 use rdiag_kernel::host::{Host, files, own};
 use rdiag_proc::{LoadAverage, cpu_line, host_cpu};
 
@@ -95,16 +95,16 @@ pub(super) fn measure(host: &Host, subject: &Subject, seconds: f64) -> Readings 
     let mut readings = between(host, subject, &before, &after);
     delays.sort_by(f64::total_cmp);
     if let (Some(median), Some(longest)) = (delays.get(delays.len() / 2), delays.last()) {
-        readings.put(Reading::WakeupDelayMedian, None, *median);
-        readings.put(Reading::WakeupDelayLongest, None, *longest);
+        readings.put(LabMetric::WakeupDelayMedian, None, *median);
+        readings.put(LabMetric::WakeupDelayLongest, None, *longest);
     }
     let others_blocked = others_blocked.iter().sum::<f64>() / others_blocked.len() as f64;
     let own_blocked: f64 = own_states.values().map(|sums| sums[0]).sum::<f64>() / looks as f64;
     // The whole is never less than its part, although others were looked at less often.
-    readings.put(Reading::BlockedTasks, None, others_blocked + own_blocked);
+    readings.put(LabMetric::BlockedTasks, None, others_blocked + own_blocked);
     let used = subject.room.as_ref().and_then(|room| files::used_share(room).ok());
-    readings.put(Reading::SpaceUsed, None, used.unwrap_or(f64::NAN));
-    for (at, reading) in [Reading::OwnBlocked, Reading::OwnRunnable, Reading::OwnAsleep].into_iter().enumerate() {
+    readings.put(LabMetric::SpaceUsed, None, used.unwrap_or(f64::NAN));
+    for (at, reading) in [LabMetric::OwnBlocked, LabMetric::OwnRunnable, LabMetric::OwnAsleep].into_iter().enumerate() {
         let mean = |group: &u32| {
             own_states.get(group).and_then(|sums| sums.get(at)).map_or(f64::NAN, |sum| sum / looks as f64)
         };
@@ -117,7 +117,7 @@ pub(super) fn measure(host: &Host, subject: &Subject, seconds: f64) -> Readings 
     }
     if let Some(program) = &subject.program {
         let odd = files::read_named(program, MOST_PROGRAM_BYTES).ok().and_then(|file| odd_entry(&file));
-        readings.put(Reading::OddEntry, None, odd.map_or(f64::NAN, |entry| entry as f64));
+        readings.put(LabMetric::OddEntry, None, odd.map_or(f64::NAN, |entry| entry as f64));
     }
     readings
 }
@@ -209,27 +209,27 @@ fn between(host: &Host, subject: &Subject, before: &Ends, after: &Ends) -> Readi
     let cpu: Vec<f64> = (0..8).map(|at| grown(before.cpu.get(at).copied(), after.cpu.get(at).copied())).collect();
     let all: f64 = cpu.iter().sum();
     let part = |at: usize| cpu.get(at).copied().unwrap_or(f64::NAN) / all;
-    readings.put(Reading::CpuBusy, None, 1.0 - part(3) - part(4));
-    readings.put(Reading::IoWait, None, part(4));
+    readings.put(LabMetric::CpuBusy, None, 1.0 - part(3) - part(4));
+    readings.put(LabMetric::IoWait, None, part(4));
     // A CPU that went away or came meanwhile moves the others in the list.
     if before.soft.len() == after.soft.len() {
         let shares = before.soft.iter().zip(&after.soft).map(|([soft, all], [soft_then, all_then])| {
             soft_then.saturating_sub(*soft) as f64 / all_then.saturating_sub(*all).max(1) as f64
         });
-        readings.put(Reading::SoftInterrupts, None, shares.fold(f64::NAN, f64::max));
+        readings.put(LabMetric::SoftInterrupts, None, shares.fold(f64::NAN, f64::max));
     }
-    readings.put(Reading::TasksStarted, None, grown(before.started, after.started) / seconds);
+    readings.put(LabMetric::TasksStarted, None, grown(before.started, after.started) / seconds);
     let [cpu_before, io_before] = before.pressure;
     let [cpu_after, io_after] = after.pressure;
-    readings.put(Reading::CpuPressure, None, grown(cpu_before, cpu_after) * 1e-6 / seconds);
-    readings.put(Reading::IoPressure, None, grown(io_before, io_after) * 1e-6 / seconds);
+    readings.put(LabMetric::CpuPressure, None, grown(cpu_before, cpu_after) * 1e-6 / seconds);
+    readings.put(LabMetric::IoPressure, None, grown(io_before, io_after) * 1e-6 / seconds);
     put_disk(&mut readings, seconds, |field| grown(before.disk.get(field).copied(), after.disk.get(field).copied()));
-    readings.put(Reading::HugePages, None, grown(before.huge_pages, after.huge_pages) / seconds);
-    readings.put(Reading::LostDatagrams, None, grown(before.lost_datagrams, after.lost_datagrams) / seconds);
-    readings.put(Reading::SegmentsAgain, None, grown(before.segments_again, after.segments_again) / seconds);
-    readings.put(Reading::RefusedConnections, None, grown(before.refused, after.refused) / seconds);
+    readings.put(LabMetric::HugePages, None, grown(before.huge_pages, after.huge_pages) / seconds);
+    readings.put(LabMetric::LostDatagrams, None, grown(before.lost_datagrams, after.lost_datagrams) / seconds);
+    readings.put(LabMetric::SegmentsAgain, None, grown(before.segments_again, after.segments_again) / seconds);
+    readings.put(LabMetric::RefusedConnections, None, grown(before.refused, after.refused) / seconds);
     let load = host.read("proc/loadavg").ok().and_then(|text| LoadAverage::parse(text.as_bytes()));
-    readings.put(Reading::LoadAverage, None, load.map_or(f64::NAN, |load| load.loads[0]));
+    readings.put(LabMetric::LoadAverage, None, load.map_or(f64::NAN, |load| load.loads[0]));
     let ticks = host.facts().ticks_per_second.max(1) as f64;
     let (mut own_cpu, mut own_bytes, mut own_units) = (0.0, [0.0; 2], 0.0);
     for (role, group) in &subject.groups {
@@ -238,7 +238,7 @@ fn between(host: &Host, subject: &Subject, before: &Ends, after: &Ends) -> Readi
         };
         let used = to.ticks.saturating_sub(from.ticks) as f64 / ticks / seconds;
         own_cpu += used;
-        readings.put(Reading::OwnCpu, Some(role), used);
+        readings.put(LabMetric::OwnCpu, Some(role), used);
         let io = match (before.io.get(role), after.io.get(role)) {
             (Some(from), Some(to)) => std::array::from_fn(|at| {
                 let [from, to] = [from, to].map(|all| all.get(at).copied());
@@ -247,63 +247,63 @@ fn between(host: &Host, subject: &Subject, before: &Ends, after: &Ends) -> Readi
             _ => [f64::NAN; 3],
         };
         let [read, written, calls] = io;
-        readings.put(Reading::OwnCalls, Some(role), calls / seconds);
-        readings.put(Reading::OwnCallsPerCpu, Some(role), calls / seconds / used);
-        readings.put(Reading::OwnZombies, Some(role), to.zombies as f64);
-        readings.put(Reading::OwnFiles, Some(role), after.files.get(role).map_or(f64::NAN, |count| *count as f64));
+        readings.put(LabMetric::OwnCalls, Some(role), calls / seconds);
+        readings.put(LabMetric::OwnCallsPerCpu, Some(role), calls / seconds / used);
+        readings.put(LabMetric::OwnZombies, Some(role), to.zombies as f64);
+        readings.put(LabMetric::OwnFiles, Some(role), after.files.get(role).map_or(f64::NAN, |count| *count as f64));
         if let (Some([periods, stopped]), Some([periods_then, stopped_then])) =
             (before.periods.get(role), after.periods.get(role))
         {
             let periods = grown(Some(*periods), Some(*periods_then));
-            readings.put(Reading::OwnStopped, Some(role), grown(Some(*stopped), Some(*stopped_then)) / periods);
+            readings.put(LabMetric::OwnStopped, Some(role), grown(Some(*stopped), Some(*stopped_then)) / periods);
         }
         for ((sum, one), reading) in
-            own_bytes.iter_mut().zip([read, written]).zip([Reading::OwnRead, Reading::OwnWritten])
+            own_bytes.iter_mut().zip([read, written]).zip([LabMetric::OwnRead, LabMetric::OwnWritten])
         {
             *sum += one / seconds;
             readings.put(reading, Some(role), one / seconds);
         }
         let faults = to.faults.saturating_sub(from.faults) as f64;
-        readings.put(Reading::OwnFaults, Some(role), faults / seconds);
+        readings.put(LabMetric::OwnFaults, Some(role), faults / seconds);
         let major = to.major_faults.saturating_sub(from.major_faults) as f64;
-        readings.put(Reading::OwnMajorFaults, Some(role), major / seconds);
+        readings.put(LabMetric::OwnMajorFaults, Some(role), major / seconds);
         let made = grown(before.counts.get(role).copied(), after.counts.get(role).copied());
         if made > 0.0 {
             own_units += made / seconds;
-            readings.put(Reading::OwnUnits, Some(role), made / seconds);
-            readings.put(Reading::OwnFaultsPerUnit, Some(role), faults / made);
-            readings.put(Reading::OwnCallsPerUnit, Some(role), calls / made);
+            readings.put(LabMetric::OwnUnits, Some(role), made / seconds);
+            readings.put(LabMetric::OwnFaultsPerUnit, Some(role), faults / made);
+            readings.put(LabMetric::OwnCallsPerUnit, Some(role), calls / made);
         }
     }
     let busy = (1.0 - part(3) - part(4)) * f64::from(host.facts().cpus);
     let measuring = grown(before.measuring, after.measuring) / ticks / seconds;
-    readings.put(Reading::OthersCpu, None, (busy - own_cpu - measuring).max(0.0));
+    readings.put(LabMetric::OthersCpu, None, (busy - own_cpu - measuring).max(0.0));
     for (role, figure) in &subject.figures {
-        readings.put(Reading::OwnFigure, Some(role), *figure);
+        readings.put(LabMetric::OwnFigure, Some(role), *figure);
     }
     for reading in [
-        Reading::OwnCalls,
-        Reading::OwnCallsPerCpu,
-        Reading::OwnFaults,
-        Reading::OwnMajorFaults,
-        Reading::OwnStopped,
-        Reading::OwnFiles,
-        Reading::OwnZombies,
+        LabMetric::OwnCalls,
+        LabMetric::OwnCallsPerCpu,
+        LabMetric::OwnFaults,
+        LabMetric::OwnMajorFaults,
+        LabMetric::OwnStopped,
+        LabMetric::OwnFiles,
+        LabMetric::OwnZombies,
     ] {
         let each: Vec<f64> = subject.groups.keys().filter_map(|role| readings.get(reading, Some(role))).collect();
         if !each.is_empty() {
             // Parts and rates of two groups do not add up.
-            let is_part = matches!(reading, Reading::OwnStopped | Reading::OwnCallsPerCpu);
+            let is_part = matches!(reading, LabMetric::OwnStopped | LabMetric::OwnCallsPerCpu);
             let all = if is_part { each.iter().copied().fold(0.0, f64::max) } else { each.iter().sum() };
             readings.put(reading, None, all);
         }
     }
     if !subject.groups.is_empty() {
         let [read, written] = own_bytes;
-        readings.put(Reading::OwnCpu, None, own_cpu);
-        readings.put(Reading::OwnUnits, None, own_units);
-        readings.put(Reading::OwnRead, None, read);
-        readings.put(Reading::OwnWritten, None, written);
+        readings.put(LabMetric::OwnCpu, None, own_cpu);
+        readings.put(LabMetric::OwnUnits, None, own_units);
+        readings.put(LabMetric::OwnRead, None, read);
+        readings.put(LabMetric::OwnWritten, None, written);
     }
     readings
 }
@@ -311,11 +311,11 @@ fn between(host: &Host, subject: &Subject, before: &Ends, after: &Ends) -> Readi
 /// What follows from the fields of a disk's `stat`, counted from 0, by how much they grew.
 fn put_disk(readings: &mut Readings, seconds: f64, grown: impl Fn(usize) -> f64) {
     let requests = grown(0) + grown(4);
-    readings.put(Reading::DiskRequests, None, requests / seconds);
-    readings.put(Reading::DiskWait, None, (grown(3) + grown(7)) * 1e-3 / requests);
+    readings.put(LabMetric::DiskRequests, None, requests / seconds);
+    readings.put(LabMetric::DiskWait, None, (grown(3) + grown(7)) * 1e-3 / requests);
     // The kernel settles its sum now and then, so a disk that never rests may seem to have worked for longer than there was.
-    readings.put(Reading::DiskBusy, None, (grown(9) * 1e-3 / seconds).min(1.0));
-    readings.put(Reading::DiskInFlight, None, grown(10) * 1e-3 / seconds);
+    readings.put(LabMetric::DiskBusy, None, (grown(9) * 1e-3 / seconds).min(1.0));
+    readings.put(LabMetric::DiskInFlight, None, grown(10) * 1e-3 / seconds);
 }
 
 #[cfg(test)]
@@ -328,11 +328,11 @@ mod tests {
         // 400 reads and 100 writes took 2 s together, in 4 s of which it was busy for 1 s.
         let fields = [400.0, 0.0, 0.0, 1500.0, 100.0, 0.0, 0.0, 500.0, 0.0, 1000.0, 2000.0];
         put_disk(&mut readings, 4.0, |field| fields[field]);
-        let read = [Reading::DiskRequests, Reading::DiskWait, Reading::DiskBusy, Reading::DiskInFlight]
+        let read = [LabMetric::DiskRequests, LabMetric::DiskWait, LabMetric::DiskBusy, LabMetric::DiskInFlight]
             .map(|reading| readings.get(reading, None).unwrap());
         assert_eq!(read, [125.0, 0.004, 0.25, 0.5]);
         put_disk(&mut readings, 0.999, |field| fields[field]);
-        assert_eq!(readings.get(Reading::DiskBusy, None), Some(1.0));
+        assert_eq!(readings.get(LabMetric::DiskBusy, None), Some(1.0));
     }
 
     #[test]
@@ -347,13 +347,13 @@ mod tests {
     fn a_host_is_measured_with_plausible_figures_and_no_load() {
         let host = Host::live(std::path::Path::new("/"));
         let readings = measure(&host, &Subject::default(), 0.3);
-        let busy = readings.get(Reading::CpuBusy, None).unwrap();
+        let busy = readings.get(LabMetric::CpuBusy, None).unwrap();
         assert!((0.0..=1.0).contains(&busy), "{busy}");
         let (median, longest) = (
-            readings.get(Reading::WakeupDelayMedian, None).unwrap(),
-            readings.get(Reading::WakeupDelayLongest, None).unwrap(),
+            readings.get(LabMetric::WakeupDelayMedian, None).unwrap(),
+            readings.get(LabMetric::WakeupDelayLongest, None).unwrap(),
         );
         assert!(median >= 0.0 && median <= longest && longest < 60.0, "{median} {longest}");
-        assert_eq!(readings.get(Reading::OwnCpu, None), None, "there is no load");
+        assert_eq!(readings.get(LabMetric::OwnCpu, None), None, "there is no load");
     }
 }

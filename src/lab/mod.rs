@@ -42,5 +42,5 @@ mod watch;
 
 pub use builtin::SCENARIOS;
 pub use error::{LabError, Trouble};
-pub use reading::{Reading, Readings};
+pub use reading::{LabMetric, Readings};
 pub use scenario::{Answer, Question, Scenario, Variant};

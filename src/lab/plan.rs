@@ -30,7 +30,7 @@ pub struct Wish {
 
 /// An exercise that can be started: everything is decided and nothing is changed.
 #[derive(Debug, Clone)]
-pub struct Plan<'s> {
+pub struct StartPlan<'s> {
     /// The scenario.
     pub scenario: &'s Scenario,
     /// The chosen variant.
@@ -48,7 +48,7 @@ pub struct Plan<'s> {
 }
 
 /// Decides what would be started; an error if the host cannot express it or would suffer.
-pub fn plan<'s>(host: &Host, place: &Place, scenario: &'s Scenario, wish: &Wish) -> Result<Plan<'s>, LabError> {
+pub fn plan<'s>(host: &Host, place: &Place, scenario: &'s Scenario, wish: &Wish) -> Result<StartPlan<'s>, LabError> {
     let limits = scenario.limits;
     let seconds = wish.seconds.unwrap_or(f64::from(limits.seconds));
     if !(10.0..=f64::from(limits.max_seconds)).contains(&seconds) {
@@ -93,7 +93,7 @@ pub fn plan<'s>(host: &Host, place: &Place, scenario: &'s Scenario, wish: &Wish)
         return Err(LabError::not_here(message, "let it use fewer CPUs: taskset -c 0-7 rdiag lab start …"));
     }
     let baseline_seconds = BASELINE_SECONDS;
-    Ok(Plan { scenario, variant, seed, jobs, seconds, scratch: place.scratch(seed), baseline_seconds })
+    Ok(StartPlan { scenario, variant, seed, jobs, seconds, scratch: place.scratch(seed), baseline_seconds })
 }
 
 fn named_variant<'s>(host: &Host, place: &Place, scenario: &'s Scenario, name: &str) -> Result<&'s Variant, LabError> {
@@ -145,7 +145,7 @@ fn refuse_harm(host: &Host, place: &Place, scenario: &Scenario, force: bool) -> 
     Ok(())
 }
 
-impl Plan<'_> {
+impl StartPlan<'_> {
     /// What would be changed, each with how it is undone.
     #[must_use]
     pub fn changes(&self) -> Vec<String> {

@@ -11,7 +11,7 @@ use rdiag_model::quantity::with_unit;
 /// A measured quantity. Those that begin with `own` are of the load, the others of the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Reading {
+pub enum LabMetric {
     /// How much later than requested a sleeping thread ran again: median over all CPUs. Seconds.
     WakeupDelayMedian,
     /// The same, maximum. Seconds.
@@ -103,7 +103,7 @@ pub enum Reading {
     CopyInMemory,
 }
 
-impl Reading {
+impl LabMetric {
     /// All of them.
     pub const ALL: [Self; 42] = [
         Self::WakeupDelayMedian,
@@ -336,7 +336,7 @@ pub struct Readings(BTreeMap<String, f64>);
 
 impl Readings {
     /// Puts one down; of one program of the load, or of all of it.
-    pub fn put(&mut self, reading: Reading, of: Option<&str>, value: f64) {
+    pub fn put(&mut self, reading: LabMetric, of: Option<&str>, value: f64) {
         if value.is_finite() {
             self.0.insert(name(reading, of), value);
         }
@@ -344,7 +344,7 @@ impl Readings {
 
     /// What was measured, in the base unit.
     #[must_use]
-    pub fn get(&self, reading: Reading, of: Option<&str>) -> Option<f64> {
+    pub fn get(&self, reading: LabMetric, of: Option<&str>) -> Option<f64> {
         self.0.get(&name(reading, of)).copied()
     }
 
@@ -359,14 +359,14 @@ impl Readings {
     pub fn words(&self) -> impl Iterator<Item = (String, String)> {
         let unit = |key: &str| {
             let word = key.rsplit('.').next().unwrap_or(key);
-            Reading::ALL.into_iter().find(|reading| reading.word() == word).map_or(Unit::Count, Reading::unit)
+            LabMetric::ALL.into_iter().find(|reading| reading.word() == word).map_or(Unit::Count, LabMetric::unit)
         };
         self.0.iter().map(move |(key, value)| (key.clone(), with_unit(*value, unit(key))))
     }
 }
 
 /// `own_cpu`, or `client.own_cpu` of one program.
-fn name(reading: Reading, of: Option<&str>) -> String {
+fn name(reading: LabMetric, of: Option<&str>) -> String {
     of.map_or_else(|| reading.word().to_owned(), |role| format!("{role}.{}", reading.word()))
 }
 
@@ -376,7 +376,7 @@ mod tests {
 
     #[test]
     fn every_reading_has_one_name_in_yaml_and_in_texts() {
-        for reading in Reading::ALL {
+        for reading in LabMetric::ALL {
             assert_eq!(serde_json::to_value(reading).unwrap(), reading.word());
         }
     }
@@ -384,9 +384,9 @@ mod tests {
     #[test]
     fn what_could_not_be_measured_is_left_out() {
         let mut readings = Readings::default();
-        readings.put(Reading::CpuBusy, None, f64::NAN);
-        readings.put(Reading::OwnCpu, Some("client"), 0.5);
-        assert_eq!(readings.get(Reading::CpuBusy, None), None);
+        readings.put(LabMetric::CpuBusy, None, f64::NAN);
+        readings.put(LabMetric::OwnCpu, Some("client"), 0.5);
+        assert_eq!(readings.get(LabMetric::CpuBusy, None), None);
         assert_eq!(readings.words().collect::<Vec<_>>(), [("client.own_cpu".to_owned(), "50.0%".to_owned())]);
     }
 }

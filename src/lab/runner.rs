@@ -12,8 +12,8 @@ use super::load::{Task, count_file, program_file, room};
 use super::measure::{Subject, measure};
 use super::module;
 use super::place::{Place, Run, RunJob, Undo};
-use super::plan::Plan;
-use super::reading::{Reading, Readings};
+use super::plan::StartPlan;
+use super::reading::{LabMetric, Readings};
 use super::scenario::{Answer, Question, Scenario, Variant};
 use super::watch::{while_kept_to_one_cpu, while_watched};
 use rdiag_kernel::host::own::{self, Identity, boot_id};
@@ -32,7 +32,7 @@ const WATCHED_SECONDS: f64 = 1.5;
 const KEPT_SECONDS: f64 = 1.5;
 
 /// Starts an exercise, and returns when the symptom is there. If it does not come, everything is undone.
-pub fn start(host: &Host, place: &Place, plan: &Plan<'_>, say: &mut dyn FnMut(&str)) -> Result<Run, LabError> {
+pub fn start(host: &Host, place: &Place, plan: &StartPlan<'_>, say: &mut dyn FnMut(&str)) -> Result<Run, LabError> {
     say("measuring the baseline of this host …");
     let baseline = measure(host, &Subject::default(), plan.baseline_seconds);
     say("waiting for the symptom …");
@@ -45,7 +45,7 @@ pub fn start(host: &Host, place: &Place, plan: &Plan<'_>, say: &mut dyn FnMut(&s
 }
 
 /// Has the watcher start the load. What it has changed when that fails stands in the journal.
-pub fn launch(host: &Host, place: &Place, plan: &Plan<'_>, baseline: Readings) -> Result<Run, LabError> {
+pub fn launch(host: &Host, place: &Place, plan: &StartPlan<'_>, baseline: Readings) -> Result<Run, LabError> {
     let mut run = Run {
         scenario: plan.scenario.id.clone(),
         variant: plan.variant.name.clone(),
@@ -87,7 +87,7 @@ pub fn launch(host: &Host, place: &Place, plan: &Plan<'_>, baseline: Readings) -
     Ok(run)
 }
 
-fn await_symptom(host: &Host, place: &Place, plan: &Plan<'_>, run: &Run) -> Result<(), LabError> {
+fn await_symptom(host: &Host, place: &Place, plan: &StartPlan<'_>, run: &Run) -> Result<(), LabError> {
     let mut last = None;
     for _ in 0..READY_LOOKS {
         let readings = measure(host, &subject(host, place, run), READY_SECONDS);
@@ -231,12 +231,13 @@ fn measured_twice(
     if scenario.questions.iter().any(|question| matches!(question.answer, Answer::Block { .. })) {
         for readings in &mut truth.readings {
             let curve = Curve::measure(&run.scratch).map_err(LabError::failed("trying block sizes"))?;
-            readings.put(Reading::CopyByCalls, None, curve.best().map_or(f64::NAN, |(_, cost)| cost));
-            readings.put(Reading::CopyInMemory, None, curve.mapped);
+            readings.put(LabMetric::CopyByCalls, None, curve.best().map_or(f64::NAN, |(_, cost)| cost));
+            readings.put(LabMetric::CopyInMemory, None, curve.mapped);
             truth.curves.push(curve);
         }
     }
-    let watched = |question: &&Question| matches!(question.answer, Answer::Number { truth: Reading::WatchedCost, .. });
+    let watched =
+        |question: &&Question| matches!(question.answer, Answer::Number { truth: LabMetric::WatchedCost, .. });
     if let Some(pid) = scenario.questions.iter().find(watched).and_then(|_| subject.groups.values().next()) {
         for readings in &mut truth.readings {
             let then = while_watched(*pid, || measure(host, &subject, WATCHED_SECONDS)).map_err(|gap| {
@@ -245,23 +246,23 @@ fn measured_twice(
                     "rdiag doctor says what it needs",
                 )
             })?;
-            let units = |readings: &Readings| readings.get(Reading::OwnUnits, None).filter(|units| *units > 0.0);
+            let units = |readings: &Readings| readings.get(LabMetric::OwnUnits, None).filter(|units| *units > 0.0);
             if let (Some(alone), Some(watched)) = (units(readings), units(&then)) {
-                readings.put(Reading::WatchedCost, None, alone / watched);
+                readings.put(LabMetric::WatchedCost, None, alone / watched);
             }
         }
     }
-    let kept = |question: &&Question| matches!(question.answer, Answer::Number { truth: Reading::OneCpuGain, .. });
+    let kept = |question: &&Question| matches!(question.answer, Answer::Number { truth: LabMetric::OneCpuGain, .. });
     if let Some(pid) = scenario.questions.iter().find(kept).and_then(|_| subject.groups.values().next()) {
         for readings in &mut truth.readings {
             let then = while_kept_to_one_cpu(host, *pid, || measure(host, &subject, KEPT_SECONDS))
                 .map_err(LabError::failed("restricting the program to one CPU"))?;
             let cost = |readings: &Readings| {
-                let units = readings.get(Reading::OwnUnits, None).filter(|units| *units > 0.0)?;
-                Some(readings.get(Reading::OwnCpu, None)? / units)
+                let units = readings.get(LabMetric::OwnUnits, None).filter(|units| *units > 0.0)?;
+                Some(readings.get(LabMetric::OwnCpu, None)? / units)
             };
             if let (Some(free), Some(kept)) = (cost(readings), cost(&then)) {
-                readings.put(Reading::OneCpuGain, None, free / kept);
+                readings.put(LabMetric::OneCpuGain, None, free / kept);
             }
         }
     }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::limit::Limit;
 use super::load::work::Work;
-use super::reading::Reading;
+use super::reading::LabMetric;
 
 /// The format version that this program reads.
 pub(super) const FORMAT_VERSION: u32 = 1;
@@ -70,7 +70,7 @@ pub struct Bounds {
 #[serde(deny_unknown_fields)]
 pub struct Meter {
     /// What is read.
-    pub reading: Reading,
+    pub reading: LabMetric,
     /// The symptom is there from this value on, in the reading's base unit …
     pub at_least: f64,
     /// … and if it is this many times what it was before the load began. With 1 it is not compared with that: a disk that others kept
@@ -229,7 +229,7 @@ pub enum Answer {
         /// In what unit it is given.
         unit: Shown,
         /// What is measured.
-        truth: Reading,
+        truth: LabMetric,
         /// Of which program of the load; of all together if it is not said.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         of: Option<String>,
@@ -312,7 +312,7 @@ impl Scenario {
 
     /// Whether a reading is what a question asks for.
     #[must_use]
-    pub fn asks_for(&self, reading: Reading) -> bool {
+    pub fn asks_for(&self, reading: LabMetric) -> bool {
         self.questions
             .iter()
             .any(|question| matches!(&question.answer, Answer::Number { truth, .. } if *truth == reading))
@@ -325,7 +325,7 @@ mod tests {
 
     #[test]
     fn a_symptom_is_compared_with_what_was_there_before_only_if_it_must_be_larger() {
-        let meter = |times_baseline| Meter { reading: Reading::DiskBusy, at_least: 0.4, times_baseline };
+        let meter = |times_baseline| Meter { reading: LabMetric::DiskBusy, at_least: 0.4, times_baseline };
         assert!(meter(1.0).is_reached(0.95, 0.88), "others kept the disk busy before");
         assert!(!meter(1.0).is_reached(0.0, 0.39) && meter(1.0).is_reached(0.0, 0.4));
         assert!(!meter(1.5).is_reached(0.3, 0.44) && meter(1.5).is_reached(0.3, 0.45));

@@ -8,7 +8,7 @@ use crate::cli::exit::{Exit, Failure};
 use crate::lab::place::Place;
 use crate::lab::plan::{self, Wish};
 use crate::lab::runner;
-use crate::lab::{Answer, LabError, Reading, Scenario, clean, library};
+use crate::lab::{Answer, LabError, LabMetric, Scenario, clean, library};
 use crate::playbook;
 use crate::shown;
 use rdiag_model::quantity::with_unit;
@@ -109,7 +109,7 @@ pub(super) fn status(ui: &Ui) -> Result<Exit, Failure> {
     let scenario = library::find(&run.scenario)?;
     let now = runner::look(&host, &place, &run);
     let mut out = format!("{} runs for another {:.0} s\n", run.scenario, run.until - host.now());
-    let delays = [Reading::WakeupDelayMedian, Reading::WakeupDelayLongest];
+    let delays = [LabMetric::WakeupDelayMedian, LabMetric::WakeupDelayLongest];
     let meter = Some(scenario.meter.reading).filter(|meter| !delays.contains(meter));
     for reading in delays.into_iter().chain(meter) {
         // What is asked for is not told.

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::kinds::{Context, FetchFrom};
+use super::kinds::{FetchFrom, KernelContext};
 use super::{Order, Tally, now, sleep};
 use crate::lab::module;
 use rdiag_kernel::host::own::kernel_module;
@@ -11,8 +11,8 @@ use rdiag_kernel::host::own::kernel_module;
 const LOOK_SECONDS: f64 = 0.1;
 
 /// Has the module poll until the time is over.
-pub(super) fn poll(order: &Order, name: &str, context: Context, busy: f64, every: f64) -> io::Result<()> {
-    let in_thread = u8::from(context == Context::Thread);
+pub(super) fn poll(order: &Order, name: &str, context: KernelContext, busy: f64, every: f64) -> io::Result<()> {
+    let in_thread = u8::from(context == KernelContext::Thread);
     let numbers = format!("busy_ms={:.0} every_ms={:.0} in_thread={in_thread}", busy * 1e3, every * 1e3);
     work(order, name, &numbers)
 }

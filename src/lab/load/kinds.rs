@@ -110,7 +110,7 @@ pub enum Flaw {
 /// In which context code of the kernel runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Context {
+pub enum KernelContext {
     /// A timer's soft interrupt.
     Timer,
     /// A thread of the kernel, from which the CPU cannot be taken.

@@ -46,7 +46,7 @@ pub use bounds::unsafe_work;
 pub use counters::cost_of_neighbours;
 pub use fill::room;
 pub use kinds::{
-    Context, CopyKind, CrewKind, End, Fault, FetchFrom, Flaw, Layout, MemoryFrom, Others, Room, Sought, TableOf,
+    CopyKind, CrewKind, End, Fault, FetchFrom, Flaw, KernelContext, Layout, MemoryFrom, Others, Room, Sought, TableOf,
 };
 pub use restart::program_file;
 pub use table::swap_file;

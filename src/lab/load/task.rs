@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::kinds::{
-    Context, CopyKind, CrewKind, End, Fault, FetchFrom, Flaw, Layout, MemoryFrom, Others, Room, Sought, TableOf,
+    CopyKind, CrewKind, End, Fault, FetchFrom, Flaw, KernelContext, Layout, MemoryFrom, Others, Room, Sought, TableOf,
 };
 
 /// Children that are left uncollected; the limit of their group is below it.
@@ -23,7 +23,7 @@ pub enum Task {
     /// See [`super::Work::Pulse`].
     Pulse { busy: f64, every: f64 },
     /// See [`super::Work::Poll`]; the name of the module is that of the job.
-    Poll { module: String, context: Context, busy: f64, every: f64 },
+    Poll { module: String, context: KernelContext, busy: f64, every: f64 },
     /// See [`super::Work::Fetch`]; the name of the module is that of the job.
     Fetch { module: String, from: FetchFrom, threads: u32, wait: f64, at_once: u32 },
     /// See [`super::Work::Crew`].

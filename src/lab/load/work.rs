@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::kinds::{
-    Context, CopyKind, CrewKind, End, Fault, FetchFrom, Flaw, Layout, MemoryFrom, Others, Room, Sought, TableOf,
+    CopyKind, CrewKind, End, Fault, FetchFrom, Flaw, KernelContext, Layout, MemoryFrom, Others, Room, Sought, TableOf,
 };
 
 /// A number that the seed takes from between these two, both included.
@@ -33,7 +33,7 @@ pub enum Work {
     /// A kernel module that polls a device that is not there, on every CPU; it has the name of the job.
     Poll {
         /// In which context it runs.
-        context: Context,
+        context: KernelContext,
         /// How long it holds a CPU, in milliseconds, 1 to 100, and no more than 35 % of `every_ms`.
         busy_ms: Between,
         /// From one time to the next, in milliseconds, 100 to 10000.

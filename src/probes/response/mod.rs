@@ -44,7 +44,7 @@ use rdiag_model::{Ledger, Reason, Unavailable};
 use stacks::StackNames;
 use timeline_samples::TimelineSamples;
 use tops::Tops;
-use watching::{Plan, Watching};
+use watching::{CallWatching, Watching};
 
 pub use start::check_marks;
 
@@ -141,7 +141,7 @@ const STOPPED: u32 = 0;
 /// What the probe was started with.
 #[derive(Debug, Clone)]
 struct Settings {
-    calls: Plan,
+    calls: CallWatching,
     top: usize,
     threshold: u64,
     /// Seconds of a tick of the kernel's own account.

@@ -1,7 +1,7 @@
 //! What a reader has to know of how a ledger was made.
 
 use super::kernel::Record;
-use super::watching::Plan;
+use super::watching::CallWatching;
 use super::{Response, fill};
 use rdiag_model::quantity;
 
@@ -23,7 +23,7 @@ impl Response {
                 quantity::percent(share)
             ));
         }
-        if self.settings.calls == Plan::Never {
+        if self.settings.calls == CallWatching::Never {
             notes.push(
                 "system calls were not watched: user and system time are divided as the kernel's ticks tell".into(),
             );

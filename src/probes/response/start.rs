@@ -8,7 +8,7 @@ use super::polls::Polls;
 use super::stacks::StackNames;
 use super::timeline_samples::TimelineSamples;
 use super::tops::Tops;
-use super::watching::{self, Plan, Watching};
+use super::watching::{self, CallWatching, Watching};
 use super::{COMMAND, REQUESTS, RUNS, Response, Settings};
 use crate::def::{Context, Params, Probe};
 use crate::offcputime;
@@ -48,7 +48,7 @@ pub(super) fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable
     let mut globals = Filter { command, ..filter.clone() }.globals(host)?;
     globals.extend([
         Global::u64("threshold_ns", settings.threshold),
-        Global::u32("with_calls", u32::from(settings.calls != Plan::Never)),
+        Global::u32("with_calls", u32::from(settings.calls != CallWatching::Never)),
         Global::u32("with_children", u32::from(params.flag("children") || filter.command.is_some())),
         Global::u32("with_command", u32::from(filter.command.is_some())),
         Global::bytes("call_traits", super::traits::all()),
@@ -116,7 +116,7 @@ fn attach(object: &mut Object, kernel: &Kernel, settings: &Settings) -> Result<(
     for event in ["sched_switch", "sched_waking", "sched_wakeup_new", "sched_process_exec", "sched_process_exit"] {
         object.attach(kernel, Hook::Tracepoint(event))?;
     }
-    if settings.calls != Plan::Never {
+    if settings.calls != CallWatching::Never {
         for event in watching::EVENTS {
             object.prepare(kernel, event)?;
         }
@@ -130,14 +130,14 @@ fn attach(object: &mut Object, kernel: &Kernel, settings: &Settings) -> Result<(
 }
 
 /// How calls are to be watched. Runs are short, and each is to be known.
-fn plan(params: &Params, filter: &Filter) -> Plan {
+fn plan(params: &Params, filter: &Filter) -> CallWatching {
     let part = params.nanoseconds("calls_for");
     match part {
-        _ if !params.flag("calls") => Plan::Never,
-        _ if filter.each || part >= watching::PERIOD => Plan::Always,
-        0 => Plan::Never,
-        _ if filter.command.is_some() => Plan::WhileFew(part),
-        _ => Plan::Parts(part),
+        _ if !params.flag("calls") => CallWatching::Never,
+        _ if filter.each || part >= watching::PERIOD => CallWatching::Always,
+        0 => CallWatching::Never,
+        _ if filter.command.is_some() => CallWatching::WhileFew(part),
+        _ => CallWatching::Parts(part),
     }
 }
 

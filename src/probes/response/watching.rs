@@ -27,7 +27,7 @@ const FIRST: u64 = 500_000_000;
 
 /// How calls are to be watched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Plan {
+pub(super) enum CallWatching {
     Never,
     Always,
     /// All the time while they are few, then as below.
@@ -36,7 +36,7 @@ pub(super) enum Plan {
     Parts(u64),
 }
 
-impl Plan {
+impl CallWatching {
     /// The next cheaper one, and what it is; `is_whole` if calls are watched all the time now. What was watched stands for the rest, too.
     fn cheaper(self, is_whole: bool) -> Option<(Self, &'static str)> {
         match (self, is_whole) {
@@ -63,7 +63,7 @@ pub(super) struct Watched {
 /// The programs at work.
 #[derive(Debug)]
 pub(super) struct Watching {
-    plan: Plan,
+    plan: CallWatching,
     number: u64,
     held: Vec<Held>,
     part: Option<JoinHandle<()>>,
@@ -101,7 +101,7 @@ impl Watched {
 }
 
 impl Watching {
-    pub(super) fn new(plan: Plan) -> Self {
+    pub(super) fn new(plan: CallWatching) -> Self {
         let watched = Watched::default();
         Self { plan, number: 0, held: Vec::new(), part: None, next: 0, random: 0, watched }
     }
@@ -115,15 +115,15 @@ impl Watching {
         self.watched = Watched::default();
         self.random = now | 1;
         match self.plan {
-            Plan::Never => Ok(()),
-            Plan::Always | Plan::WhileFew(_) => {
+            CallWatching::Never => Ok(()),
+            CallWatching::Always | CallWatching::WhileFew(_) => {
                 if self.held.is_empty() {
                     self.held = hold(object)?;
                 }
                 self.watched.whole = Some((now, u64::MAX));
                 self.set(object, [now, u64::MAX, 0, 0, 0])
             }
-            Plan::Parts(_) => self.begin_parts(object, now, 0),
+            CallWatching::Parts(_) => self.begin_parts(object, now, 0),
         }
     }
 
@@ -134,14 +134,14 @@ impl Watching {
         now: u64,
         made: impl FnOnce(&mut Object) -> Result<u64, Unavailable>,
     ) -> Result<(), Unavailable> {
-        if let (Plan::WhileFew(_), Some((from, u64::MAX))) = (self.plan, self.watched.whole) {
+        if let (CallWatching::WhileFew(_), Some((from, u64::MAX))) = (self.plan, self.watched.whole) {
             let passed = now.saturating_sub(from);
             if passed < FIRST || made(object)? as f64 <= FEW_CALLS * passed as f64 * 1e-9 {
                 return Ok(());
             }
             self.change_to_parts(object, from, now)?;
         }
-        let (Plan::WhileFew(length) | Plan::Parts(length)) = self.plan else { return Ok(()) };
+        let (CallWatching::WhileFew(length) | CallWatching::Parts(length)) = self.plan else { return Ok(()) };
         if self.part.as_ref().is_some_and(JoinHandle::is_finished) {
             self.part = None;
         }
@@ -240,11 +240,14 @@ mod tests {
 
     #[test]
     fn what_costs_too_much_is_watched_in_parts_and_then_no_more() {
-        let cheaper = |plan: Plan, is_whole| plan.cheaper(is_whole).map(|(plan, _)| plan);
-        assert_eq!(cheaper(Plan::WhileFew(7), true), Some(Plan::Parts(7)));
-        assert_eq!(cheaper(Plan::Always, true), Some(Plan::Parts(PART)));
-        assert_eq!([Plan::WhileFew(7), Plan::Parts(7)].map(|plan| cheaper(plan, false)), [Some(Plan::Never); 2]);
-        assert_eq!(cheaper(Plan::Never, false), None);
+        let cheaper = |plan: CallWatching, is_whole| plan.cheaper(is_whole).map(|(plan, _)| plan);
+        assert_eq!(cheaper(CallWatching::WhileFew(7), true), Some(CallWatching::Parts(7)));
+        assert_eq!(cheaper(CallWatching::Always, true), Some(CallWatching::Parts(PART)));
+        assert_eq!(
+            [CallWatching::WhileFew(7), CallWatching::Parts(7)].map(|plan| cheaper(plan, false)),
+            [Some(CallWatching::Never); 2]
+        );
+        assert_eq!(cheaper(CallWatching::Never, false), None);
     }
 
     #[test]
