@@ -14,6 +14,7 @@ The kernel `host` is that of the machine the tests run on; the others are the se
 """
 
 import json
+import re
 import subprocess
 import sys
 from contextlib import suppress
@@ -26,6 +27,8 @@ import checks  # noqa: E402
 import pieces  # noqa: E402
 
 LEDGER = pieces.ROOT / "tests/proof.json"
+# A folder that a test made, wherever targets are built: the number is that of its process.
+FOLDER = re.compile(r"/[\w./-]*?/(rdiag-[a-z-]*[a-z])-\d+")
 # A test that needed its second try more often than this in its last runs is broken.
 RETRIES, RUNS = 2, 20
 HOST = "host"
@@ -104,7 +107,7 @@ def record(lines: list[str], now: dict[tuple[str, str], str]) -> list[str]:
             case [kernel, test, "judged", text] if (kernel, test) in now:
                 # The kernel of a guest may have talked into it.
                 with suppress(json.JSONDecodeError):
-                    ledger[kernel][test].setdefault("judged", []).append(json.loads(text))
+                    ledger[kernel][test].setdefault("judged", []).append(json.loads(FOLDER.sub(r"/\1", text)))
                 continue
             case [_, _, "judged", _]:
                 continue
