@@ -43,7 +43,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("lab", &["session", "report", "playbook", "host", "model", "proc"]),
     ("history", &["model"]),
-    ("playbook", &["rules", "model"]),
+    ("playbook", &["profile", "rules", "model"]),
     ("report", &["fleet", "model"]),
     (
         "session",

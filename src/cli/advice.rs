@@ -2,23 +2,25 @@
 
 use std::collections::BTreeSet;
 
-use super::tools::run_dry;
 use crate::playbook::{FORMAT_VERSION, Library, Problem, advice};
 use rdiag_judge::profile::AdviceBook;
 use rdiag_model::Component;
 
-/// Everything that is wrong with it.
-pub(super) fn problems(library: &Library) -> Vec<Problem> {
+/// Whether a command could begin.
+pub(super) type RunDry = fn(&str, &Library) -> Result<(), String>;
+
+/// Everything that is wrong with it. `run_dry` tries a command without running it.
+pub(super) fn problems(library: &Library, run_dry: RunDry) -> Vec<Problem> {
     if let Some(problem) = advice::unreadable() {
         return vec![problem];
     }
     let book = advice::book();
-    let wrong = wrong(book, library).into_iter();
+    let wrong = wrong(book, library, run_dry).into_iter();
     wrong.map(|(token, message)| advice::problem(&token, message)).collect()
 }
 
 /// Where, and what.
-fn wrong(book: &AdviceBook, library: &Library) -> Vec<(String, String)> {
+fn wrong(book: &AdviceBook, library: &Library, run_dry: RunDry) -> Vec<(String, String)> {
     let mut found = Vec::new();
     let mut say = |token: &str, message: String| found.push((token.to_owned(), message));
     if book.format_version != FORMAT_VERSION {
@@ -87,6 +89,7 @@ fn commands_of(step: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tools::run_dry;
     use super::*;
     use crate::playbook::SourceFile;
     use rdiag_judge::profile::advice as advice_on;
@@ -99,7 +102,7 @@ mod tests {
 
     #[test]
     fn every_component_is_advised_on_and_every_step_leads_to_what_exists() {
-        let problems: Vec<String> = problems(&library()).iter().map(ToString::to_string).collect();
+        let problems: Vec<String> = problems(&library(), run_dry).iter().map(ToString::to_string).collect();
         assert!(problems.is_empty(), "{}", problems.join("\n"));
         let steps = advice::book().steps.values();
         let (rules, commands) = steps
@@ -112,7 +115,8 @@ mod tests {
         let changed = |change: Change| {
             let mut book = advice::book().clone();
             change(&mut book);
-            let found: Vec<String> = wrong(&book, &library()).into_iter().map(|(_, message)| message).collect();
+            let found: Vec<String> =
+                wrong(&book, &library(), run_dry).into_iter().map(|(_, message)| message).collect();
             found.join("\n")
         };
         let all: [(&str, Change); 9] = [

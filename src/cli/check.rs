@@ -12,7 +12,7 @@ use crate::playbook::{Library, Problem, check, load, untested, words};
 use crate::session::{self, Sources};
 use rdiag_kernel::host::files;
 
-/// Check playbooks, rules, exercises and the map of old tools: everything they cite exists, and the tests of the rules pass.
+/// Check playbooks, rules, exercises, the map of old tools and the advice of Method R: everything they cite exists, and their tests pass.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Files to check, with the built-in ones behind them; without any, all that `run` would use.
@@ -46,7 +46,7 @@ fn check_all(args: &Args, labs: &[(String, String)], sources: &Sources, ui: &Ui)
     if args.files.is_empty() {
         problems.extend(check::unused(&library));
         problems.extend(tools::problems(&map, &library));
-        problems.extend(advice::problems(&library));
+        problems.extend(advice::problems(&library, tools::run_dry));
         let builtin = lab::SCENARIOS.iter().map(|(name, text)| (format!("built-in {name}"), *text));
         problems.extend(builtin.flat_map(|(file, text)| lab_problems(&file, text, &library)));
         let lessons = lab::lesson::LESSONS.iter().map(|(name, text)| (format!("built-in lesson {name}"), *text));

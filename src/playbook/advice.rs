@@ -25,5 +25,7 @@ pub fn unreadable() -> Option<Problem> {
 #[must_use]
 pub fn problem(token: &str, message: String) -> Problem {
     let (file, text) = builtin::ADVICE;
-    Problem::at(file, text, 0, token, message)
+    // Where it is a key: its word may stand in a sentence before.
+    let key = [format!("\n  {token}:"), format!("\n{token}:")].iter().find_map(|key| text.find(key));
+    Problem::at(file, text, key.unwrap_or(0), token, message)
 }

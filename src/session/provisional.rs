@@ -115,3 +115,32 @@ fn cited(rules: &[Rule], conditions: &[&str]) -> BTreeSet<String> {
     };
     found.into_iter().filter_map(metric).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::playbook::{Library, SourceFile};
+    use rdiag_judge::rules::Bench;
+
+    #[test]
+    fn no_status_depends_on_the_words_of_a_rule_or_on_who_is_behind_it() {
+        let catalogue = crate::session::catalogue();
+        let ids: Vec<&str> = catalogue.metrics.iter().map(|metric| metric.id).collect();
+        let lookup = |id: &str| {
+            let metric = catalogue.metrics.iter().find(|metric| metric.id == id)?;
+            Some((metric.unit, metric.dimension))
+        };
+        let library = Library::read(Vec::<SourceFile>::new());
+        let mut tests = 0;
+        for loaded in library.rules.values() {
+            let mut bare = without_words(&loaded.rule);
+            bare.tests.iter_mut().for_each(|test| test.culprit = None);
+            tests += bare.tests.len();
+            // That it says nothing is a problem of its own.
+            let mut problems = Bench::new(&bare, &ids, &lookup).problems();
+            problems.retain(|problem| problem.contains(": expected "));
+            assert!(problems.is_empty(), "{}: {problems:?}", bare.id);
+        }
+        assert!(tests > 300, "{tests} tests of rules");
+    }
+}

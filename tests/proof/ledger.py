@@ -27,8 +27,8 @@ import checks  # noqa: E402
 import pieces  # noqa: E402
 
 LEDGER = pieces.ROOT / "tests/proof.json"
-# A folder that a test made, wherever targets are built: the number is that of its process.
-FOLDER = re.compile(r"/[\w./-]*?/(rdiag-[a-z-]*[a-z])-\d+")
+# A folder or control group that a test made, wherever targets are built: the number is that of its process.
+FOLDER = re.compile(r"(?:/[\w./@+-]*?)?/(rdiag-[a-z-]*[a-z])-\d+")
 # A test that needed its second try more often than this in its last runs is broken.
 RETRIES, RUNS = 2, 20
 HOST = "host"

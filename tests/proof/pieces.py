@@ -226,6 +226,7 @@ def mentioned() -> str:
     """From which share on Method R mentions a component, and whether its time can be saved; not what is said of it."""
     shares, rest = (ROOT / "playbooks/method-r/components.yaml").read_text().split("\nsteps:\n")
     savings = re.findall(r"^  ([a-z_.]+):\n    saving: (\w+)$", rest, re.M)
+    assert len(savings) == rest.count("\n    saving:"), "the saving of a component is the first that is said of it"
     return digest(re.sub(r"^ *#.*\n", "", shares, flags=re.M), *(" ".join(saving) for saving in savings))
 
 
@@ -257,6 +258,7 @@ def pieces(test: str) -> dict[str, str]:
     if "::lab" in test:
         # What a class has reached is told of exercises that were judged long ago.
         found["exercises"] = folder(ROOT / "src/lab", but=("class.rs",))
+        found["parsers of exercises"] = parsers(ROOT / "src/lab")
         scenarios = [file for file in sorted((ROOT / "lab-scenarios").glob("*.yaml")) if {file.stem, file.stem[:2]} & words]
         found |= {f"exercise {file.stem}": digest(file.read_text()) for file in scenarios}
     return found

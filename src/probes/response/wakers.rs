@@ -16,7 +16,7 @@ use rdiag_model::{Component, Unit};
 
 /// Stacks of one component at most.
 const TOP_STACKS: usize = 200;
-/// WaitsByWaker to wakers at most.
+/// Rows of who ended waits, at most.
 const MAX_WAKERS: usize = 200;
 
 /// Nanoseconds and number of the waits in a component that a waker ended.
