@@ -268,7 +268,8 @@ fn writers_of_a_frozen_file_system_are_blocked_tasks_named_with_their_place_in_t
     let frozen = Frozen(&mounted);
     let target = mounted.path().join("file").display().to_string();
     let writers = Load::start(3, "touch", &[&target]);
-    let report = live_report(8);
+    // The table of blocked tasks begins after three seconds and what attaching takes, and a wait of five is a warning.
+    let report = live_report(10);
     drop(frozen);
     drop(writers);
     let blocked = finding(&report, "tasks.saturation.blocked", None);
