@@ -111,10 +111,12 @@ fn damage_is_named_and_costs_no_more_than_it_must() {
         // What is read seldom may be in this block alone.
         let short = |id: &&String| samples(&damaged, id) < samples(&recording, id);
         let here = all.keys().filter(short).count();
-        assert!(here <= 1, "byte {at}: {said}");
-        lost += here;
+        // A name, the table of processes or the header costs no sample; how many bytes of a block they take is the host's.
+        let figures = said.contains("figures of ");
+        assert!(here == 1 || here == 0 && !figures, "byte {at}: {here} short: {said}");
+        lost += usize::from(figures);
     }
-    assert!(lost > 5, "{lost}");
+    assert!(lost > 0, "no byte of figures among those changed");
     // Half of it: what stands in front is whole.
     std::fs::write(&path, &whole[..whole.len() / 2]).unwrap();
     let (_, said) = exported(&history, &["--last", "1h"]);
