@@ -66,14 +66,66 @@ static void *run(void *x) { pthread_mutex_lock(&lock); return x; }
 int main(void) { pthread_mutex_lock(&lock); twelve(); pause(); }
 ";
 
+/// The same as `CONTENDS` and `POOL` with what Rust's library has: whether it contends stands in the first argument. The pool is signalled
+/// twice before it waits for good, after which its condition variable has the word of a contended mutex, and a third time by and by.
+const RUST: &str = r#"
+use std::sync::{Condvar, Mutex};
+use std::time::Duration;
+static LOCK: Mutex<u32> = Mutex::new(0);
+static WORK: Condvar = Condvar::new();
+#[inline(never)]
+fn serve() {
+    loop {
+        let _held = LOCK.lock().unwrap();
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+fn wait_for_work() {
+    let mut jobs = LOCK.lock().unwrap();
+    loop {
+        while *jobs == 0 {
+            jobs = WORK.wait(jobs).unwrap();
+        }
+        *jobs -= 1;
+    }
+}
+fn main() {
+    let contends = std::env::args().nth(1).is_some();
+    for _ in 0..12 {
+        std::thread::spawn(move || if contends { serve() } else { wait_for_work() });
+    }
+    for pause in [50, 50, 100, 2000] {
+        std::thread::sleep(Duration::from_millis(pause));
+        if !contends {
+            *LOCK.lock().unwrap() += 1;
+            WORK.notify_one();
+        }
+    }
+    std::thread::sleep(Duration::from_secs(600));
+}
+"#;
+
+/// Who builds a program.
+#[derive(Clone, Copy)]
+enum Library {
+    Glibc,
+    Musl,
+    Rust,
+}
+
 /// The report of a host on which this program runs.
-fn beside(name: &str, source: &str) -> Value {
+fn beside(name: &str, library: Library, source: &str, arguments: &[&str]) -> Value {
     let folder = tempfile::tempdir().unwrap();
-    let (binary, text) = (folder.path().join(name), folder.path().join("program.c"));
-    std::fs::write(&text, format!("{BEGINS}{source}")).unwrap();
-    let flags = ["-O1", "-fno-omit-frame-pointer", "-pthread", "-o"];
-    assert!(std::process::Command::new("cc").args(flags).arg(&binary).arg(&text).status().unwrap().success());
-    let load = Load::start(1, binary.to_str().unwrap(), &[]);
+    let (binary, text) = (folder.path().join(name), folder.path().join("program"));
+    let (compiler, flags, begins): (_, &[&str], _) = match library {
+        Library::Glibc => ("cc", &["-x", "c", "-O1", "-fno-omit-frame-pointer", "-pthread"], BEGINS),
+        Library::Musl => ("musl-gcc", &["-x", "c", "-O1", "-static"], BEGINS),
+        Library::Rust => ("rustc", &["--crate-name", "program", "-O", "-C", "force-frame-pointers"], ""),
+    };
+    std::fs::write(&text, format!("{begins}{source}")).unwrap();
+    let mut command = std::process::Command::new(compiler);
+    assert!(command.args(flags).arg("-o").arg(&binary).arg(&text).status().unwrap().success());
+    let load = Load::start(1, binary.to_str().unwrap(), arguments);
     std::thread::sleep(std::time::Duration::from_millis(300));
     let report = live_report(6);
     drop(load);
@@ -87,7 +139,7 @@ fn twelve_threads_at_one_mutex_are_found_with_the_code_that_asks_for_it() {
     if !has(NEEDS) {
         return;
     }
-    let report = beside("contends", CONTENDS);
+    let report = beside("contends", Library::Glibc, CONTENDS, &[]);
     let found = finding(&report, "tasks.saturation.locks", None);
     assert_eq!(
         (found["status"].as_str(), found["culprit"]["name"].as_str()),
@@ -115,11 +167,47 @@ fn a_pool_without_work_and_a_deadlock_are_no_contention() {
         return;
     }
     for (name, source) in [("pool", POOL), ("deadlock", DEADLOCK)] {
-        let report = beside(name, source);
-        let found = finding(&report, "tasks.saturation.locks", None);
-        // Another program of the host may contend for a lock of its own.
-        let is_ours = |found: &Value| found["culprit"]["name"] == name;
-        assert!(["ok", "info", "warning"].contains(&found["status"].as_str().unwrap()) && !is_ours(found), "{found:#}");
-        assert!(!findings(&report, "tasks.saturation.lock_code").into_iter().any(is_ours));
+        assert_no_contention_of(name, &beside(name, Library::Glibc, source, &[]));
+    }
+}
+
+/// Another program of the host may contend for a lock of its own.
+fn assert_no_contention_of(name: &str, report: &Value) {
+    let found = finding(report, "tasks.saturation.locks", None);
+    let is_ours = |found: &Value| found.pointer("/culprit/name").is_some_and(|culprit| culprit == name);
+    let status = found.get("status").and_then(Value::as_str).unwrap();
+    assert!(["ok", "info", "warning"].contains(&status) && !is_ours(found), "{found:#}");
+    assert!(!findings(report, "tasks.saturation.lock_code").into_iter().any(is_ours));
+}
+
+#[test]
+#[ignore = "needs: root, musl-gcc, rustc"]
+fn mutexes_of_musl_and_of_rust_are_found_as_well() {
+    let _alone = alone();
+    if !has(&[Need::Root, Need::Tool("musl-gcc"), Need::Tool("rustc")]) {
+        return;
+    }
+    for (name, library, source) in [("musl", Library::Musl, CONTENDS), ("rust", Library::Rust, RUST)] {
+        let report = beside(name, library, source, &["contends"]);
+        for (rule, status) in [("tasks.saturation.locks", "warning"), ("tasks.saturation.lock_code", "info")] {
+            let found = finding(&report, rule, None);
+            let said = (found["status"].as_str(), found["culprit"]["name"].as_str());
+            assert_eq!(said, (Some(status), Some(name)), "{found:#}");
+        }
+        let waiting = finding(&report, "tasks.saturation.locks", None)["value"].as_f64().unwrap();
+        assert!((9.0..=12.0).contains(&waiting), "{name}: eleven wait while one has it: {waiting}");
+        assert_nothing_else_fired(&report, &["tasks.saturation.locks"]);
+    }
+}
+
+#[test]
+#[ignore = "needs: root, musl-gcc, rustc"]
+fn pools_of_musl_and_of_rust_without_work_are_no_contention() {
+    let _alone = alone();
+    if !has(&[Need::Root, Need::Tool("musl-gcc"), Need::Tool("rustc")]) {
+        return;
+    }
+    for (name, library, source) in [("musl", Library::Musl, POOL), ("rust", Library::Rust, RUST)] {
+        assert_no_contention_of(name, &beside(name, library, source, &[]));
     }
 }

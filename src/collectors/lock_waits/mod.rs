@@ -1,22 +1,22 @@
 //! /proc/PID/task/TID/syscall: threads of one process that wait for the same lock of their program.
 //!
 //! Contention of a lock shows in no counter. A thread that waits for one sleeps in futex(2), as does one that waits for work, a timer or
-//! another thread, so waiting there proves nothing: what counts are plain waits while the lock's word has the value that the C library
-//! gives to a mutex that is taken and waited for, and waits for locks that hand down priorities. Condition variables, semaphores, joins and
-//! barriers wait otherwise, so a pool without work is never taken for a contended lock. The lock must have been handed on as well: one that
+//! another thread, so waiting there proves nothing: what counts is told by [`futex`]. Condition variables, semaphores, joins and barriers
+//! wait otherwise, so a pool without work is never taken for a contended lock. The lock must have been handed on as well: one that
 //! no other thread gets is a deadlock or a long piece of work, which is not for these figures to tell.
 
+mod futex;
 #[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::task_states::parse::{self, Syscall};
+use super::task_states::parse;
 use crate::def::{Cadence, Collect, CollectorDef, Sink, untraceable};
-use rdiag_kernel::classify::{self, Abi, Call, Wait, Within, calls};
+use rdiag_kernel::classify::Abi;
 use rdiag_kernel::host::{Host, ProcessDir};
 use rdiag_model::metric::{Formula, MetricDef, SeriesDef, SeriesKind, term};
-use rdiag_model::{Component, Number, RawUnit, Reason, Series, Unavailable, Unit};
+use rdiag_model::{Number, RawUnit, Reason, Series, Unavailable, Unit};
 use rdiag_proc::process;
 
 pub(super) static COLLECTOR: CollectorDef = CollectorDef {
@@ -34,7 +34,7 @@ const WAITING: &str = "lock_waits.waiting";
 const THREADS: &str = "lock_waits.threads";
 const MOST_WAITING: &str = "lock_waits.most_waiting";
 const MOST_THREADS: &str = "lock_waits.most_threads";
-const SOURCE: &str = "/proc/PID/task/TID/syscall: futex, FUTEX_WAIT with value 2 or FUTEX_LOCK_PI, by first argument";
+const SOURCE: &str = "/proc/PID/task/TID/syscall: futex with the value or the operation of a lock, by first argument";
 
 const SERIES: &[SeriesDef] = &[
     SeriesDef::gauge(WAITING, RawUnit::Count, SOURCE),
@@ -43,9 +43,10 @@ const SERIES: &[SeriesDef] = &[
     SeriesDef::gauge(MOST_THREADS, RawUnit::Count, SOURCE),
 ];
 
-const CAVEAT: &str = "Seen at the samples only. Mutexes of the C library and locks of Go's runtime; those of Rust, Java, musl and Python \
-                      wait for a futex in other ways and are not seen. A lock that was never handed on in the window does not count.";
-const MANUAL: &str = "grep -H ^202 /proc/PID/task/*/syscall, a few times (x86-64): third field 0x80, fourth 0x2";
+const CAVEAT: &str = "Seen at the samples only. Mutexes of glibc, musl and Rust, and locks of Go's runtime; those of Java and Python \
+                      wait as condition variables and semaphores do, and are not seen. A lock that was never handed on does not count.";
+const MANUAL: &str =
+    "grep -H ^202 /proc/PID/task/*/syscall, a few times (x86-64): third field 0x80 or 0x89, fourth 0x2";
 
 const METRICS: &[MetricDef] = &[
     MetricDef::new(
@@ -117,8 +118,8 @@ struct Process {
     seen: BTreeSet<usize>,
     /// By address.
     locks: BTreeMap<u64, Lock>,
-    /// Who waited for which lock at the last look, and how often it had run by then.
-    waiting: BTreeMap<u32, (u64, Option<u64>)>,
+    /// Who was last seen waiting for which lock.
+    last: BTreeMap<u32, Seen>,
 }
 
 #[derive(Default)]
@@ -128,6 +129,29 @@ struct Lock {
     threads: BTreeSet<u32>,
     /// A thread that had waited for it went on.
     handed_on: bool,
+    /// It is a lock only if such threads wait for it again.
+    only_if_repeated: bool,
+    /// The looks at which a thread waited for it again.
+    repeated: BTreeSet<usize>,
+}
+
+/// What was seen of a thread that waited for a lock.
+#[derive(Clone, Copy)]
+struct Seen {
+    address: u64,
+    /// How often it had run by then.
+    turns: Option<u64>,
+    /// It still waited there at the last look.
+    waits: bool,
+}
+
+impl Lock {
+    /// How often threads must have waited for it again where nothing else tells that it is a lock: a signal could end one wait.
+    const LEAST_REPEATED: usize = 2;
+
+    fn counts(&self) -> bool {
+        self.handed_on && (!self.only_if_repeated || self.repeated.len() >= Self::LEAST_REPEATED)
+    }
 }
 
 impl Collect for LockWaits {
@@ -236,11 +260,10 @@ impl Process {
         if dir.list(&format!("{pid}/task"), &mut tids).is_err() {
             return 0;
         }
-        let mut waiting = BTreeMap::new();
         let mut looked = 0;
         for tid in tids.into_iter().take(room.min(MAX_OF_PROCESS)) {
-            let call = match dir.read(&format!("{pid}/task/{tid}/syscall"), &mut buffer) {
-                Ok(bytes) => parse::syscall(bytes),
+            let wait = match dir.read(&format!("{pid}/task/{tid}/syscall"), &mut buffer) {
+                Ok(bytes) => futex::lock(bytes, self.abi),
                 Err(error) if error.reason == Reason::Denied => {
                     self.denied = true;
                     break;
@@ -248,41 +271,46 @@ impl Process {
                 Err(_) => continue,
             };
             looked += 1;
-            let before = self.waiting.get(&tid).copied();
-            let address = call.and_then(|call| lock_of(call, self.abi));
-            let turns = address.and_then(|_| {
+            let turns = wait.and_then(|_| {
                 let bytes = dir.read(&format!("{pid}/task/{tid}/schedstat"), &mut buffer).ok()?;
                 process::schedstat(bytes).map(|times| times.turns)
             });
-            if let Some((address_before, turns_before)) = before
-                && (address != Some(address_before)
-                    || (turns.is_some() && turns_before.is_some() && turns != turns_before))
-                && let Some(lock) = self.locks.get_mut(&address_before)
-            {
-                lock.handed_on = true;
-            }
-            if let Some(address) = address {
-                waiting.insert(tid, (address, turns));
-                let lock = self.locks.entry(address).or_default();
-                *lock.waiting.entry(at).or_default() += 1;
-                lock.threads.insert(tid);
-            }
+            self.note(tid, at, wait, turns);
         }
         if looked > 0 {
             self.seen.insert(at);
         }
-        self.waiting = waiting;
         looked
     }
-}
 
-/// The address of the lock that a call waits for, if it is known to be one.
-fn lock_of(call: Syscall, abi: Abi) -> Option<u64> {
-    let Syscall::Call(number, arguments) = call else { return None };
-    let name = calls::name(abi, number).filter(|name| calls::kind(name) == Some(calls::Kind::Futex))?;
-    let within = Within::Call(Call { name, arguments: Some(arguments) });
-    let class = classify::classify(&Wait { within, ..Wait::default() })?;
-    (class.component == Component::LockUser).then(|| arguments.first().copied())?
+    /// Notes for which lock a thread waits at this look, and what that tells about the one it waited for before.
+    fn note(&mut self, tid: u32, at: usize, wait: Option<futex::Wait>, turns: Option<u64>) {
+        let before = self.last.get(&tid).copied();
+        let same = |seen: &Seen| wait.is_some_and(|wait| wait.address == seen.address);
+        let ran = |seen: &Seen| turns.is_some() && seen.turns.is_some() && turns != seen.turns;
+        if let Some(seen) = before.filter(|seen| seen.waits && (!same(seen) || ran(seen)))
+            && let Some(lock) = self.locks.get_mut(&seen.address)
+        {
+            lock.handed_on = true;
+        }
+        match wait {
+            None => {
+                if let Some(seen) = self.last.get_mut(&tid) {
+                    seen.waits = false;
+                }
+            }
+            Some(wait) => {
+                let lock = self.locks.entry(wait.address).or_default();
+                *lock.waiting.entry(at).or_default() += 1;
+                lock.threads.insert(tid);
+                lock.only_if_repeated |= wait.only_if_repeated;
+                if before.is_some_and(|seen| same(&seen) && (!seen.waits || ran(&seen))) {
+                    lock.repeated.insert(at);
+                }
+                self.last.insert(tid, Seen { address: wait.address, turns, waits: true });
+            }
+        }
+    }
 }
 
 /// A contended lock: its process, its address, and what was seen of it.
@@ -293,7 +321,7 @@ fn record(all: &[(u32, &Process)], out: &Sink) {
     let waits = |lock: &Lock| lock.waiting.values().map(|count| u64::from(*count)).sum::<u64>();
     let locks =
         all.iter().flat_map(|(pid, process)| process.locks.iter().map(move |(at, lock)| (*pid, *process, *at, lock)));
-    let mut locks: Vec<Contended<'_>> = locks.filter(|(.., lock)| lock.handed_on).collect();
+    let mut locks: Vec<Contended<'_>> = locks.filter(|(.., lock)| lock.counts()).collect();
     locks.sort_by_key(|(pid, _, address, lock)| (std::cmp::Reverse(waits(lock)), *pid, *address));
     locks.truncate(MAX_LOCKS);
     let samples = all.iter().flat_map(|(_, process)| process.seen.iter().copied()).max().map_or(0, |last| last + 1);

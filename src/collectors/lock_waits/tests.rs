@@ -1,11 +1,14 @@
 use super::super::testing::{Story, gap, instances, stats};
 use super::*;
 
-const MUTEX: &str = "202 0x7f10 0x80 0x2 0x0 0x7f 0x0 0x7ff 0x7fe\n";
-const PRIORITY: &str = "202 0x7f10 0x86 0x0 0x0 0x7f 0x0 0x7ff 0x7fe\n";
+const MUTEX: &str = "202 0x7f10 0x80 0x2 0x0 0x7f 0x0 0x7ffd00 0x7fe\n";
+const PRIORITY: &str = "202 0x7f10 0x86 0x0 0x0 0x7f 0x0 0x7ffd00 0x7fe\n";
 /// A condition variable of the C library, and a parked thread of Go.
 const CONDITION: &str = "202 0x7f20 0x189 0x0 0x0 0x0 0xffffffff 0x7ff 0x7fe\n";
-const PARKED: &str = "202 0x7f30 0x80 0x0 0x0 0x7f 0x0 0x7ff 0x7fe\n";
+const PARKED: &str = "202 0x7f30 0x80 0x0 0x0 0x7f 0x0 0x7ffd00 0x7fe\n";
+/// A mutex of Rust's library, or its condition variable after the second signal.
+const RUST: &str = "202 0x7f10 0x89 0x2 0x0 0x0 0x7fb0ffffffff 0x7ffd00 0x7fe\n";
+const RUST_LATER: &str = "202 0x7f10 0x89 0x3 0x0 0x0 0x7fb0ffffffff 0x7ffd00 0x7fe\n";
 const RUNNING: &str = "running\n";
 
 /// A process with twelve threads: `call` says in which call each is at each look, `turns` how often it has run.
@@ -86,4 +89,18 @@ fn threads_that_may_not_be_seen_are_a_gap_and_single_threads_are_none() {
     let single =
         Story::of_seconds(2).file(0, "proc/9/stat", "9 (one) S 1 1 1 0 -1 0 7 0 0 0 5 0 0 0 20 0 1 0 500 9 5 1\n");
     assert_eq!(gap(&single.metrics(&COLLECTOR), "locks.waiting.count", "").reason, Reason::NotApplicable);
+}
+
+#[test]
+fn a_mutex_of_rust_is_told_from_its_condition_variable_by_threads_that_wait_for_it_again() {
+    // Each has it in turn, so that it waits, runs and waits again.
+    let mutex = twelve(|at, tid| if tid == 10 + at as u32 { RUNNING } else { RUST }, |_, _| 1);
+    assert_eq!(most(&mutex), (11.0, 11.0 / 12.0));
+    // Signalled twice, then all wait; one is woken at each look and waits for the next signal with another word.
+    let woken = |at: usize, tid: u32| match (tid as usize).cmp(&(10 + at)) {
+        std::cmp::Ordering::Less => RUST_LATER,
+        std::cmp::Ordering::Equal => RUNNING,
+        std::cmp::Ordering::Greater => RUST,
+    };
+    assert_eq!(most(&twelve(woken, |at, _| at / 6)), (0.0, 0.0));
 }

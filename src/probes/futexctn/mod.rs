@@ -55,8 +55,9 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
             dimension: Some("lock"),
             help: "Time that threads of a process waited at an address for what is known to be a lock.",
             sources: &[Formula::probe(Pick::Column("locks", "lock"))],
-            caveat: "Mutexes of the C library, locks of Go's runtime and with priority inheritance; others look like waits for work.",
-            manual: "strace -f -e trace=futex -T -p PID (FUTEX_WAIT… with value 2, FUTEX_LOCK_PI)",
+            caveat: "Mutexes of glibc, musl and Rust, locks of Go's runtime and with priority inheritance; others look like waits for work. The \
+                     first wait of each thread for a mutex of Rust does not count.",
+            manual: "strace -f -e trace=futex -T -p PID (FUTEX_WAIT… with value 2 or a negative one, FUTEX_LOCK_PI)",
         },
     ],
     start,
@@ -71,9 +72,20 @@ fn is_of_runtime(frame: &Frame) -> bool {
     let object = frame.object.as_deref().unwrap_or_default();
     let name = frame.name.as_str();
     libraries.iter().any(|library| object.rsplit('/').next().unwrap_or_default().starts_with(library))
-        || ["pthread_", "__pthread_", "__lll_", "lll_", "__gthread", "std::mutex", "runtime.", "0x"]
-            .iter()
-            .any(|begin| name.starts_with(begin))
+        || [
+            "pthread_",
+            "__pthread_",
+            "__lll_",
+            "lll_",
+            "__gthread",
+            "std::mutex",
+            "std::sys::",
+            "std::sync::",
+            "runtime.",
+            "0x",
+        ]
+        .iter()
+        .any(|begin| name.starts_with(begin))
         || name.is_empty()
 }
 
