@@ -173,3 +173,72 @@ fn a_thread_of_java_that_wants_a_monitor_waits_for_a_lock_and_one_that_is_parked
     assert!((is - should).abs() < 0.05 * truth["seconds"], "{is} s of {should} s: {:#?}", rows(&result, "waits"));
     assert!(told(&result, "wait.futex") > 6.0, "those without work: {:#?}", shares(&result));
 }
+
+/// Two threads take turns at a mutex for a second, or two wait that long for a condition variable that is signalled now and then.
+const MUSL: &str = r#"
+#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t work = PTHREAD_COND_INITIALIZER;
+static int contends, jobs, ends;
+static void *run(void *x)
+{
+	for (int turn = 0; turn < 50 && contends; turn++) {
+		pthread_mutex_lock(&lock);
+		usleep(10000);
+		pthread_mutex_unlock(&lock);
+		usleep(10);
+	}
+	pthread_mutex_lock(&lock);
+	while (!contends && !ends) {
+		while (!jobs && !ends)
+			pthread_cond_wait(&work, &lock);
+		jobs = 0;
+	}
+	pthread_mutex_unlock(&lock);
+	return x;
+}
+int main(int count, char **arguments)
+{
+	pthread_t two[2];
+	contends = count > 1;
+	for (int at = 0; at < 2; at++)
+		pthread_create(&two[at], NULL, run, NULL);
+	for (int at = 0; at < 20 && !contends; at++) {
+		usleep(50000);
+		pthread_mutex_lock(&lock);
+		jobs = 1;
+		pthread_cond_signal(&work);
+		pthread_mutex_unlock(&lock);
+	}
+	pthread_mutex_lock(&lock);
+	ends = 1;
+	pthread_cond_broadcast(&work);
+	pthread_mutex_unlock(&lock);
+	for (int at = 0; at < 2; at++)
+		pthread_join(two[at], NULL);
+	puts("\nTRUTH {\"seconds\": 2}");
+}
+"#;
+
+#[test]
+#[ignore = "needs: root, eBPF, musl-gcc"]
+fn a_mutex_of_musl_is_a_lock_and_threads_that_wait_for_its_condition_variable_do_not_wait_for_one() {
+    let _alone = alone();
+    if !has(NEEDS) || !has(&[Need::Tool("musl-gcc")]) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (source, program) = (folder.path().join("musl.c"), folder.path().join("musl"));
+    fs::write(&source, MUSL).unwrap();
+    let compiled = Command::new("musl-gcc").args(["-static", "-o"]).arg(&program).arg(&source).status().unwrap();
+    assert!(compiled.success());
+    let (result, _) = observed(Command::new(&program).arg("contends"), "a mutex of musl");
+    // One of two waits while the other has it: about a second in all.
+    let lock = told(&result, "lock.user");
+    assert!((0.7..1.5).contains(&lock), "{lock}: {:#?}", shares(&result));
+    let (result, _) = observed(&Command::new(&program), "a condition variable of musl");
+    let (lock, futex) = (told(&result, "lock.user"), told(&result, "wait.futex"));
+    assert!(lock < 0.05 && futex > 1.8, "{lock} {futex}: {:#?}", shares(&result));
+}

@@ -1,102 +1,87 @@
-//! Which waits in futex(2) are for a lock of the program. Pure.
-//!
-//! The call alone says so where the kernel or the C library gives its word a meaning: locks that hand down priorities; a plain wait while
-//! the word is 2 (glibc, Go's runtime) or has its highest bit beside an owner or a count of waiters (musl, robust locks). Two things look
-//! alike and are none: a condition variable of musl waits for 2 too, in the stack of the thread that waits, where no other thread waits;
-//! and semaphores of musl have the highest bit alone, or all.
-//!
-//! A mutex of Rust's library waits for 2 with all bits of a set; so does its condition variable, whose word counts how often it was
-//! signalled, at the second signal. No thread waits for 2 there again once it was woken, so that is what tells.
+//! Waits for locks of a program in lines of /proc/PID/task/TID/syscall. Pure.
 
 use super::super::task_states::parse::{self, Syscall};
-use rdiag_kernel::classify::{Abi, calls};
+use rdiag_kernel::classify::calls::{self, Kind};
+use rdiag_kernel::classify::{Abi, futex};
 
-/// A wait that is for a lock, or may be.
+/// What a thread does, as far as locks go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Wait {
-    /// Where the word of the lock stands.
-    pub(super) address: u64,
-    /// Only if a thread that was woken waits there again.
-    pub(super) only_if_repeated: bool,
+pub(super) enum Doing {
+    /// It waits for the lock at this address; if that is not `certain`, only if several threads do and those that were woken do so again.
+    Waits { address: u64, certain: bool },
+    /// It waits for work, as servers and pools do: a connection, descriptors, a condition variable.
+    Idles,
+    /// Anything else.
+    Works,
 }
 
-/// Commands of futex(2), and the bits beside them: private, real-time clock.
-const WAIT: u64 = 0;
-const WAIT_BITSET: u64 = 9;
-const WAITS_FOR_PRIORITY_LOCK: [u64; 3] = [6, 11, 13];
-const FLAGS: u64 = 128 | 256;
-
-const TAKEN_AND_WAITED_FOR: u32 = 2;
-const WAITERS: u32 = 1 << 31;
-
-/// What a thread keeps of a condition variable in its stack is this near to where its stack ends, bytes.
-const NEAR_STACK: u64 = 1 << 14;
-
-/// None for a line of /proc/PID/task/TID/syscall that shows another call, or a wait that is for no lock.
-pub(super) fn lock(line: &[u8], abi: Abi) -> Option<Wait> {
-    let Syscall::Call(number, [address, operation, value]) = parse::syscall(line)? else { return None };
-    if !matches!(calls::name(abi, number)?, "futex" | "futex_time64") {
-        return None;
+/// What a line shows.
+pub(super) fn doing(line: &[u8], abi: Abi) -> Doing {
+    let Some(Syscall::Call(call)) = parse::syscall(line) else { return Doing::Works };
+    let Some(name) = calls::name(abi, call.number) else { return Doing::Works };
+    let [address, operation, value, timeout, _, bits] = call.arguments;
+    if matches!(name, "futex" | "futex_time64") {
+        let own = futex::in_own_stack(address, call.stack_pointer);
+        if futex::lock_if_repeated(operation, value, own, timeout, bits) {
+            return Doing::Waits { address, certain: futex::lock(operation, value, own) == Some(futex::PRIORITY) };
+        }
     }
-    // Number and three arguments; timeout, second address, set of bits; the stack pointer.
-    let text = std::str::from_utf8(line).ok()?;
-    let mut rest = text.split_ascii_whitespace().skip(4);
-    let mut word = || u64::from_str_radix(rest.next()?.strip_prefix("0x")?, 16).ok();
-    let (timeout, _, bits, stack) = (word()?, word()?, word()?, word()?);
-    // Words of a lock have 32 bits; the registers that hold them may have anything above.
-    let (value, bits) = (value as u32, bits as u32);
-    let own_stack = address.wrapping_sub(stack) < NEAR_STACK;
-    let (known, maybe) = match operation & !FLAGS {
-        operation if WAITS_FOR_PRIORITY_LOCK.contains(&operation) => (true, false),
-        WAIT if own_stack => (false, false),
-        WAIT => (value == TAKEN_AND_WAITED_FOR || value > WAITERS && value != u32::MAX, false),
-        WAIT_BITSET => (false, value == TAKEN_AND_WAITED_FOR && bits == u32::MAX && timeout == 0),
-        _ => (false, false),
-    };
-    (known || maybe).then_some(Wait { address, only_if_repeated: !known })
+    match calls::kind(name) {
+        Some(Kind::Futex | Kind::Poll | Kind::Ring | Kind::Accept | Kind::Signal) => Doing::Idles,
+        _ => Doing::Works,
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn seen(line: &str) -> Option<(u64, bool)> {
-        lock(line.as_bytes(), Abi::Native).map(|wait| (wait.address, wait.only_if_repeated))
-    }
-
     #[cfg(target_arch = "x86_64")]
     #[test]
     fn locks_are_told_from_conditions_and_semaphores_by_their_words() {
-        let glibc = "202 0x7f10 0x80 0x2 0x0 0x7f 0x0 0x7ffd00 0x7fe\n";
-        let priority = "202 0x7f10 0x86 0x0 0x0 0x7f 0x0 0x7ffd00 0x7fe\n";
-        // As seen of a static program with musl: its mutex, one with an owner, the lock of malloc.
-        let musl = "202 0x406044 0x80 0xffffffff80000010 0x0 0x0 0x0 0x7f6abcecddd8 0x40\n";
-        let owned = "202 0x406044 0x80 0x80001234 0x0 0x0 0x0 0x7f6abcecddd8 0x40\n";
-        for line in [glibc, priority] {
-            assert_eq!(seen(line), Some((0x7f10, false)), "{line}");
+        let seen = |line: &str| doing(line.as_bytes(), Abi::Native);
+        let waits = |address, certain| Doing::Waits { address, certain };
+        for (line, expected) in [
+            ("202 0x7f10 0x80 0x2 0x0 0x7f 0x0 0x7ffd00 0x7fe\n", waits(0x7f10, false)),
+            ("202 0x7f10 0x86 0x0 0x0 0x7f 0x0 0x7ffd00 0x7fe\n", waits(0x7f10, true)),
+            // As seen of a static program with musl: its mutex, one with an owner, and one of its library's own locks.
+            ("202 0x406044 0x80 0xffffffff80000010 0x0 0x0 0x0 0x7f6abcecddd8 0x40\n", waits(0x40_6044, false)),
+            ("202 0x406044 0x80 0x80001234 0x0 0x0 0x0 0x7f6abcecddd8 0x40\n", waits(0x40_6044, false)),
+            ("202 0x406044 0x80 0x80000003 0x0 0x0 0x0 0x7f6abcecddd8 0x40\n", waits(0x40_6044, false)),
+            // Rust.
+            ("202 0x55c5 0x89 0x2 0x0 0x0 0x7f4bffffffff 0x7f4bcbffecc8 0x7f\n", waits(0x55c5, false)),
+        ] {
+            assert_eq!(seen(line), expected, "{line}");
         }
-        for line in [musl, owned] {
-            assert_eq!(seen(line), Some((0x406044, false)), "{line}");
-        }
-        let rust = "202 0x55c5f4b1faf0 0x89 0x2 0x0 0x0 0x7f4bffffffff 0x7f4bcbffecc8 0x7f\n";
-        assert_eq!(seen(rust), Some((0x55c5_f4b1_faf0, true)));
-        for other in [
-            // Condition variable and semaphore of glibc, parked thread of Go.
+        for idle in [
+            // Condition variable and semaphore of glibc, also with a word of 2; parked thread of Go.
             "202 0x7f20 0x189 0x0 0x0 0x0 0xffffffff 0x7ffd00 0x7fe\n",
+            "202 0x7f20 0x189 0x2 0x0 0x0 0xffffffff 0x7ffd00 0x7fe\n",
             "202 0x7f30 0x80 0x0 0x0 0x7f 0x0 0x7ffd00 0x7fe\n",
             // Condition variable of musl, in the stack; its semaphores, of versions until 1.2.3 and since.
             "202 0x7f35a3c02e64 0x80 0x2 0x0 0x0 0x0 0x7f35a3c02db8 0x40\n",
             "202 0x406040 0x80 0xffffffffffffffff 0x0 0x0 0x0 0x7f3d9b034e08 0x40\n",
             "202 0x406040 0x80 0x80000000 0x0 0x0 0x0 0x7f3d9b034e08 0x40\n",
-            // Condition variable of Rust after one signal, and a wait with a timeout.
+            // Rust: a condition variable after one signal, a wait with a timeout, a parked thread.
             "202 0x55e0 0x89 0x1 0x0 0x0 0x7fb0ffffffff 0x7fb004124cb8 0x7f\n",
             "202 0x55e0 0x89 0x2 0x7fb004124d00 0x0 0x7fb0ffffffff 0x7fb004124cb8 0x7f\n",
+            "202 0x55e0 0x89 0xffffffff 0x0 0x0 0x7fb0ffffffff 0x7fb004124cb8 0x7f\n",
+            // epoll_wait, accept4.
+            "232 0x4 0x7f10 0x20 0xffffffff 0x0 0x0 0x7ffd00 0x7fe\n",
+            "288 0x3 0x0 0x0 0x80000 0x0 0x0 0x7ffd00 0x7fe\n",
+        ] {
+            assert_eq!(seen(idle), Doing::Idles, "{idle}");
+        }
+        for other in [
+            // nanosleep and recvfrom: work that takes its time may be behind them.
             "35 0x7f10 0x80 0x2 0x0 0x7f 0x0 0x7ffd00 0x7fe\n",
+            "45 0x7 0x7f10 0x400 0x0 0x0 0x0 0x7ffd00 0x7fe\n",
+            "-1 0x7ffd00 0x7fe\n",
             "running\n",
             "202 0x7f10 0x80 0x2\n",
             "",
         ] {
-            assert_eq!(seen(other), None, "{other}");
+            assert_eq!(seen(other), Doing::Works, "{other}");
         }
     }
 }

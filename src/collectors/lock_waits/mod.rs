@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::task_states::parse;
 use crate::def::{Cadence, Collect, CollectorDef, Sink, untraceable};
+use futex::Doing;
 use rdiag_kernel::classify::Abi;
 use rdiag_kernel::host::{Host, ProcessDir};
 use rdiag_model::metric::{Formula, MetricDef, SeriesDef, SeriesKind, term};
@@ -34,6 +35,7 @@ const WAITING: &str = "lock_waits.waiting";
 const THREADS: &str = "lock_waits.threads";
 const MOST_WAITING: &str = "lock_waits.most_waiting";
 const MOST_THREADS: &str = "lock_waits.most_threads";
+const MOST_IDLE: &str = "lock_waits.most_idle";
 const SOURCE: &str = "/proc/PID/task/TID/syscall: futex with the value or the operation of a lock, by first argument";
 
 const SERIES: &[SeriesDef] = &[
@@ -41,9 +43,14 @@ const SERIES: &[SeriesDef] = &[
     SeriesDef::gauge(THREADS, RawUnit::Count, SOURCE),
     SeriesDef::gauge(MOST_WAITING, RawUnit::Count, SOURCE),
     SeriesDef::gauge(MOST_THREADS, RawUnit::Count, SOURCE),
+    SeriesDef::gauge(
+        MOST_IDLE,
+        RawUnit::Count,
+        "/proc/PID/task/TID/syscall of threads that were seen waiting for the lock",
+    ),
 ];
 
-const CAVEAT: &str = "Seen at the samples only. Mutexes of glibc, musl and Rust, and locks of Go's runtime; those of Java and Python \
+const CAVEAT: &str = "Seen at the samples only. Mutexes of glibc, musl and Rust; those of Java, Python and Go \
                       wait as condition variables and semaphores do, and are not seen. A lock that was never handed on does not count.";
 const MANUAL: &str =
     "grep -H ^202 /proc/PID/task/*/syscall, a few times (x86-64): third field 0x80 or 0x89, fourth 0x2";
@@ -65,6 +72,17 @@ const METRICS: &[MetricDef] = &[
     )
     .caveat(CAVEAT)
     .manual(MANUAL),
+    MetricDef::new(
+        "locks.idle.ratio",
+        Unit::Ratio,
+        "Share of the looks at which of the threads seen waiting for that lock none did anything else than to wait for it or for work.",
+        &[Formula::level(&[term(MOST_IDLE)])],
+    )
+    .caveat(
+        "Waiting for work: in accept, poll, epoll, a condition variable or another futex. A thread that has the lock and was \
+         never seen waiting for it is not known.",
+    )
+    .manual("cat /proc/PID/task/*/syscall, a few times"),
     MetricDef::new(
         "lock.waiting.count",
         Unit::Count,
@@ -118,7 +136,7 @@ struct Process {
     seen: BTreeSet<usize>,
     /// By address.
     locks: BTreeMap<u64, Lock>,
-    /// Who was last seen waiting for which lock.
+    /// By thread, the lock that it was last seen waiting for.
     last: BTreeMap<u32, Seen>,
 }
 
@@ -129,10 +147,12 @@ struct Lock {
     threads: BTreeSet<u32>,
     /// A thread that had waited for it went on.
     handed_on: bool,
-    /// It is a lock only if such threads wait for it again.
-    only_if_repeated: bool,
-    /// The looks at which a thread waited for it again.
+    /// The call alone said that it is a lock.
+    certain: bool,
+    /// The samples at which a thread waited for it again.
     repeated: BTreeSet<usize>,
+    /// The samples at which, of the threads that had waited for it, none did anything else than to wait for work.
+    idle: BTreeSet<usize>,
 }
 
 /// What was seen of a thread that waited for a lock.
@@ -146,11 +166,12 @@ struct Seen {
 }
 
 impl Lock {
-    /// How often threads must have waited for it again where nothing else tells that it is a lock: a signal could end one wait.
+    /// How often threads must have waited for it again where the call alone does not tell: a signal could end one wait.
     const LEAST_REPEATED: usize = 2;
 
     fn counts(&self) -> bool {
-        self.handed_on && (!self.only_if_repeated || self.repeated.len() >= Self::LEAST_REPEATED)
+        let shared = self.threads.len() >= 2 && self.repeated.len() >= Self::LEAST_REPEATED;
+        self.handed_on && (self.certain || shared)
     }
 }
 
@@ -261,9 +282,13 @@ impl Process {
             return 0;
         }
         let mut looked = 0;
+        // Who is not found again has ended.
+        let mut before = std::mem::take(&mut self.last);
+        // By lock: whether any of the threads that had waited for it does anything else than to wait for work.
+        let mut others: BTreeMap<u64, bool> = BTreeMap::new();
         for tid in tids.into_iter().take(room.min(MAX_OF_PROCESS)) {
-            let wait = match dir.read(&format!("{pid}/task/{tid}/syscall"), &mut buffer) {
-                Ok(bytes) => futex::lock(bytes, self.abi),
+            let doing = match dir.read(&format!("{pid}/task/{tid}/syscall"), &mut buffer) {
+                Ok(bytes) => futex::doing(bytes, self.abi),
                 Err(error) if error.reason == Reason::Denied => {
                     self.denied = true;
                     break;
@@ -271,11 +296,23 @@ impl Process {
                 Err(_) => continue,
             };
             looked += 1;
-            let turns = wait.and_then(|_| {
-                let bytes = dir.read(&format!("{pid}/task/{tid}/schedstat"), &mut buffer).ok()?;
-                process::schedstat(bytes).map(|times| times.turns)
-            });
-            self.note(tid, at, wait, turns);
+            let before = before.remove(&tid);
+            match doing {
+                Doing::Waits { address, certain } => {
+                    let bytes = dir.read(&format!("{pid}/task/{tid}/schedstat"), &mut buffer).ok();
+                    let turns = bytes.and_then(process::schedstat).map(|times| times.turns);
+                    self.waits(tid, at, Seen { address, turns, waits: true }, certain, before);
+                }
+                Doing::Idles | Doing::Works => {
+                    let Some(seen) = before else { continue };
+                    *others.entry(seen.address).or_default() |= doing == Doing::Works;
+                    self.goes_on(seen);
+                    self.last.insert(tid, Seen { waits: false, ..seen });
+                }
+            }
+        }
+        for (address, _) in others.into_iter().filter(|(_, works)| !works) {
+            self.locks.entry(address).or_default().idle.insert(at);
         }
         if looked > 0 {
             self.seen.insert(at);
@@ -283,32 +320,27 @@ impl Process {
         looked
     }
 
-    /// Notes for which lock a thread waits at this look, and what that tells about the one it waited for before.
-    fn note(&mut self, tid: u32, at: usize, wait: Option<futex::Wait>, turns: Option<u64>) {
-        let before = self.last.get(&tid).copied();
-        let same = |seen: &Seen| wait.is_some_and(|wait| wait.address == seen.address);
-        let ran = |seen: &Seen| turns.is_some() && seen.turns.is_some() && turns != seen.turns;
-        if let Some(seen) = before.filter(|seen| seen.waits && (!same(seen) || ran(seen)))
-            && let Some(lock) = self.locks.get_mut(&seen.address)
-        {
-            lock.handed_on = true;
+    /// A thread waits for a lock, as one that it waited for `before`, or another.
+    fn waits(&mut self, tid: u32, at: usize, now: Seen, certain: bool, before: Option<Seen>) {
+        let ran = |seen: Seen| now.turns.is_some() && seen.turns.is_some() && now.turns != seen.turns;
+        let again = before.is_some_and(|seen| seen.address == now.address && (!seen.waits || ran(seen)));
+        if let Some(seen) = before.filter(|seen| again || seen.address != now.address) {
+            self.goes_on(seen);
         }
-        match wait {
-            None => {
-                if let Some(seen) = self.last.get_mut(&tid) {
-                    seen.waits = false;
-                }
-            }
-            Some(wait) => {
-                let lock = self.locks.entry(wait.address).or_default();
-                *lock.waiting.entry(at).or_default() += 1;
-                lock.threads.insert(tid);
-                lock.only_if_repeated |= wait.only_if_repeated;
-                if before.is_some_and(|seen| same(&seen) && (!seen.waits || ran(&seen))) {
-                    lock.repeated.insert(at);
-                }
-                self.last.insert(tid, Seen { address: wait.address, turns, waits: true });
-            }
+        let lock = self.locks.entry(now.address).or_default();
+        *lock.waiting.entry(at).or_default() += 1;
+        lock.threads.insert(tid);
+        lock.certain |= certain;
+        if again {
+            lock.repeated.insert(at);
+        }
+        self.last.insert(tid, now);
+    }
+
+    /// A thread that waited for a lock at the last look went on.
+    fn goes_on(&mut self, seen: Seen) {
+        if let Some(lock) = self.locks.get_mut(&seen.address).filter(|_| seen.waits) {
+            lock.handed_on = true;
         }
     }
 }
@@ -337,6 +369,13 @@ fn record(all: &[(u32, &Process)], out: &Sink) {
     };
     let constant = |count: usize| (0..samples).map(|_| Some(Number::Real(count as f64))).collect();
     put(out, MOST_WAITING, None, series(locks.first()));
+    let idle = |at: usize| locks.first().is_some_and(|(.., lock)| lock.idle.contains(&at));
+    put(
+        out,
+        MOST_IDLE,
+        None,
+        (0..samples).map(|at| any_look(at).then(|| Number::Real(f64::from(u8::from(idle(at)))))).collect(),
+    );
     put(out, MOST_THREADS, None, constant(locks.first().map_or(1, |(.., lock)| lock.threads.len())));
     if locks.is_empty() {
         let gap = Unavailable::new(Reason::NotApplicable, "no thread was seen waiting for a lock that was handed on");

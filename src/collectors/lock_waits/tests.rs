@@ -9,6 +9,7 @@ const PARKED: &str = "202 0x7f30 0x80 0x0 0x0 0x7f 0x0 0x7ffd00 0x7fe\n";
 /// A mutex of Rust's library, or its condition variable after the second signal.
 const RUST: &str = "202 0x7f10 0x89 0x2 0x0 0x0 0x7fb0ffffffff 0x7ffd00 0x7fe\n";
 const RUST_LATER: &str = "202 0x7f10 0x89 0x3 0x0 0x0 0x7fb0ffffffff 0x7ffd00 0x7fe\n";
+const RECEIVES: &str = "202 0x7f50 0x89 0xffffffff 0x0 0x0 0x7fb0ffffffff 0x7ffd00 0x7fe\n";
 const RUNNING: &str = "running\n";
 
 /// A process with twelve threads: `call` says in which call each is at each look, `turns` how often it has run.
@@ -70,9 +71,9 @@ fn a_lock_that_no_thread_gets_is_no_contention() {
 
 #[test]
 fn a_lock_that_is_seldom_waited_for_loses_its_threads_little() {
-    let story = twelve(|at, tid| if at == 2 && tid == 11 { MUTEX } else { CONDITION }, |at, _| at);
-    let (count, _) = most(&story);
-    assert!((count - 1.0 / 6.0).abs() < 1e-9, "{count}");
+    let meets = |at: usize, tid: u32| at % 2 == 1 && (tid == 11 || tid == 12 && at == 3);
+    let (count, _) = most(&twelve(|at, tid| if meets(at, tid) { MUTEX } else { CONDITION }, |at, _| at));
+    assert!((count - 4.0 / 6.0).abs() < 1e-9, "{count}");
 }
 
 #[test]
@@ -91,11 +92,15 @@ fn threads_that_may_not_be_seen_are_a_gap_and_single_threads_are_none() {
     assert_eq!(gap(&single.metrics(&COLLECTOR), "locks.waiting.count", "").reason, Reason::NotApplicable);
 }
 
+fn idle(story: &Story) -> f64 {
+    stats(&story.metrics(&COLLECTOR), "locks.idle.ratio", "").mean
+}
+
 #[test]
 fn a_mutex_of_rust_is_told_from_its_condition_variable_by_threads_that_wait_for_it_again() {
     // Each has it in turn, so that it waits, runs and waits again.
     let mutex = twelve(|at, tid| if tid == 10 + at as u32 { RUNNING } else { RUST }, |_, _| 1);
-    assert_eq!(most(&mutex), (11.0, 11.0 / 12.0));
+    assert_eq!((most(&mutex), idle(&mutex)), ((11.0, 11.0 / 12.0), 0.0));
     // Signalled twice, then all wait; one is woken at each look and waits for the next signal with another word.
     let woken = |at: usize, tid: u32| match (tid as usize).cmp(&(10 + at)) {
         std::cmp::Ordering::Less => RUST_LATER,
@@ -103,4 +108,29 @@ fn a_mutex_of_rust_is_told_from_its_condition_variable_by_threads_that_wait_for_
         std::cmp::Ordering::Greater => RUST,
     };
     assert_eq!(most(&twelve(woken, |at, _| at / 6)), (0.0, 0.0));
+    // All were stopped for a moment, once.
+    assert_eq!(most(&twelve(|_, _| RUST, |at, _| usize::from(at > 2))), (0.0, 0.0));
+}
+
+#[test]
+fn a_word_for_which_one_thread_waits_again_and_again_is_none_of_a_lock() {
+    // As a thread does that joins others with musl, or that waits for an event of its own.
+    let story = twelve(|_, tid| if tid == 10 { MUTEX } else { RUNNING }, |at, _| at);
+    assert_eq!(most(&story), (0.0, 0.0));
+}
+
+#[test]
+fn threads_that_take_turns_at_waiting_for_work_are_told_from_those_that_work_with_the_lock() {
+    // The one that has the lock waits for a message.
+    let pool = twelve(|at, tid| if tid == 10 + at as u32 { RECEIVES } else { RUST }, |_, _| 1);
+    assert_eq!(most(&pool), (11.0, 11.0 / 12.0));
+    // At the first look it was not yet known to use the lock.
+    assert!((idle(&pool) - 5.0 / 6.0).abs() < 1e-9, "{}", idle(&pool));
+    // One that waits for a message is beside one that works.
+    let both = |at: usize, tid: u32| match tid as usize % 6 {
+        mine if mine != at => RUST,
+        _ if tid < 16 => RECEIVES,
+        _ => RUNNING,
+    };
+    assert_eq!(idle(&twelve(both, |_, _| 1)), 0.0);
 }

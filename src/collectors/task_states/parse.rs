@@ -44,8 +44,15 @@ pub(crate) enum Syscall {
     Running,
     /// Off the CPU, and not in a call.
     User,
-    /// In this call, with its first three arguments.
-    Call(i64, [u64; 3]),
+    Call(Call),
+}
+
+/// A call, as the file shows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Call {
+    pub(crate) number: i64,
+    pub(crate) arguments: [u64; 6],
+    pub(crate) stack_pointer: u64,
 }
 
 pub(crate) fn syscall(bytes: &[u8]) -> Option<Syscall> {
@@ -59,7 +66,11 @@ pub(crate) fn syscall(bytes: &[u8]) -> Option<Syscall> {
         return Some(Syscall::User);
     }
     let mut argument = || words.next().and_then(|word| u64::from_str_radix(word.strip_prefix("0x")?, 16).ok());
-    Some(Syscall::Call(number, [argument()?, argument()?, argument()?]))
+    let mut arguments = [0; 6];
+    for each in &mut arguments {
+        *each = argument()?;
+    }
+    Some(Syscall::Call(Call { number, arguments, stack_pointer: argument()? }))
 }
 
 /// The function in wchan; none where it is `0`: running, or not for this user to see.
@@ -119,7 +130,11 @@ mod tests {
         assert_eq!(syscall(b"-1 0x7ffc 0x7fd7\n"), Some(Syscall::User));
         assert_eq!(
             syscall(b"202 0x56 0x189 0x0 0x0 0x0 0xffffffff 0x7ff 0x7fe\n"),
-            Some(Syscall::Call(202, [0x56, 0x189, 0]))
+            Some(Syscall::Call(Call {
+                number: 202,
+                arguments: [0x56, 0x189, 0, 0, 0, 0xffff_ffff],
+                stack_pointer: 0x7ff
+            }))
         );
         assert_eq!((syscall(b""), syscall(b"202 0x1"), syscall(b"x 1 2 3")), (None, None, None));
     }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use super::estimate::WaitDetail;
 use super::parse::{self, Syscall};
-use rdiag_kernel::classify::{self, Abi, Call, Class, FileClass, NO_RULE, Wait, Within, calls, files};
+use rdiag_kernel::classify::{self, Abi, Call, Class, FileClass, NO_RULE, Wait, Within, calls, files, futex};
 use rdiag_kernel::host::{ProcessDir, SourceError};
 use rdiag_model::{Component, Reason};
 use rdiag_proc::process::{self, Schedstat};
@@ -186,14 +186,15 @@ impl ThreadReader {
             // Asleep now, and running a moment ago: the function alone may tell.
             Some(Syscall::Running) => Within::Unknown,
             Some(Syscall::User) => Within::User,
-            Some(Syscall::Call(number, arguments)) => {
+            Some(Syscall::Call(parse::Call { number, arguments: [first, second, third, ..], stack_pointer })) => {
                 name = calls::name(process.abi, number).filter(|_| !kernel).unwrap_or_default();
-                if let (true, [descriptor, ..]) = (on_a_file(name), arguments) {
-                    (file, key) = self.opened(dir, pid, descriptor as u32);
+                if on_a_file(name) {
+                    (file, key) = self.opened(dir, pid, first as u32);
                 } else if calls::kind(name) == Some(calls::Kind::Futex) {
-                    key = arguments.first().map(|word| format!("{word:#x}")).unwrap_or_default();
+                    key = format!("{first:#x}");
                 }
-                Within::Call(Call { name, arguments: Some(arguments) })
+                let in_own_stack = futex::in_own_stack(first, stack_pointer);
+                Within::Call(Call { name, arguments: Some([first, second, third]), in_own_stack })
             }
         };
         let frames: Vec<&str> = wchan.into_iter().collect();

@@ -1,13 +1,11 @@
 //! What Method R says of the components of a task's time, and from which share on it mentions them, as data: one file of YAML, which
 //! `rdiag check` holds against all that it names (`playbooks/method-r/components.yaml`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rdiag_model::Component;
 use rdiag_model::profile::Saving;
 use serde::Deserialize;
-
-use super::selftest::Case;
 
 /// The advice on all components.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -71,4 +69,27 @@ impl AdviceBook {
         let named = self.components.get(&component).map(|advice| advice.next.as_slice()).unwrap_or_default();
         named.iter().filter_map(|name| self.steps.get(name).map(String::as_str)).collect()
     }
+}
+
+/// An account of the one thread of a process, and what is mentioned of it; what stands in no list is not.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Case {
+    /// Seconds of each component in one second; the rest is unaccounted.
+    pub given: BTreeMap<Component, f64>,
+    /// How long it may take, in seconds.
+    #[serde(default)]
+    pub goal: Option<f64>,
+    /// Components that the headline names.
+    pub headline: BTreeSet<Component>,
+    /// Whether the headline says how much is unaccounted.
+    #[serde(default)]
+    pub unaccounted: bool,
+    /// Components with next steps.
+    pub next_steps: BTreeSet<Component>,
+    /// Components with a row in the forecast.
+    pub forecast: BTreeSet<Component>,
+    /// Components that are to shrink for the goal.
+    #[serde(default)]
+    pub less: BTreeSet<Component>,
 }

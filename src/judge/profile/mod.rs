@@ -58,8 +58,7 @@ use rdiag_model::{Component, Unit};
 use selection::Selection;
 
 pub use advice::{Cpus, advice};
-pub use book::{Advice, AdviceBook, Mentioned};
-pub use selftest::Case;
+pub use book::{Advice, AdviceBook, Case, Mentioned};
 
 /// Threads with a row of their own.
 const MAX_THREAD_ROWS: usize = 50;

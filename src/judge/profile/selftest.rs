@@ -1,36 +1,13 @@
 //! The tests that advice carries: an account of one second, and what is to be mentioned of it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use rdiag_model::ledger::{Accuracy, Ledger, Level, Part, Target, Thread};
 use rdiag_model::profile::{Conversation, Profile};
 use rdiag_model::{Component, quantity};
-use serde::Deserialize;
 
-use super::{AdviceBook, Input, profile};
-
-/// An account of the one thread of a process, and what is mentioned of it; what stands in no list is not.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Case {
-    /// Seconds of each component in one second; the rest is unaccounted.
-    pub given: BTreeMap<Component, f64>,
-    /// How long it may take, in seconds.
-    #[serde(default)]
-    pub goal: Option<f64>,
-    /// Components that the headline names.
-    pub headline: BTreeSet<Component>,
-    /// Whether the headline says how much is unaccounted.
-    #[serde(default)]
-    pub unaccounted: bool,
-    /// Components with next steps.
-    pub next_steps: BTreeSet<Component>,
-    /// Components with a row in the forecast.
-    pub forecast: BTreeSet<Component>,
-    /// Components that are to shrink for the goal.
-    #[serde(default)]
-    pub less: BTreeSet<Component>,
-}
+use super::book::{AdviceBook, Case};
+use super::{Input, profile};
 
 /// Where a threshold stands in a book.
 type Threshold = fn(&mut AdviceBook) -> &mut f64;
@@ -68,15 +45,30 @@ impl AdviceBook {
     }
 }
 
+/// The components that a headline names. The phrase of one may be part of another's, so the longest are looked for first.
+fn named(headline: &str) -> BTreeSet<Component> {
+    let mut all: Vec<Component> = Component::ALL.to_vec();
+    all.sort_by_key(|component| std::cmp::Reverse(component.def().phrase.len()));
+    let mut rest = headline.to_owned();
+    let mut found = BTreeSet::new();
+    for component in all {
+        let without = rest.replace(component.def().phrase, "\n");
+        if without != rest {
+            found.insert(component);
+            rest = without;
+        }
+    }
+    found
+}
+
 impl Case {
     fn failures(&self, number: usize, book: &AdviceBook) -> Vec<String> {
         let profile = self.profile(book);
         let headline = &profile.answer.headline;
-        let named = Component::ALL.iter().filter(|component| headline.contains(component.def().phrase));
         let rows = profile.components.iter().filter(|row| !row.next.is_empty()).map(|row| row.id);
         let goal = profile.forecast.goal.iter().flat_map(|goal| &goal.reductions);
         let lists: [(&str, &BTreeSet<Component>, BTreeSet<Component>); 4] = [
-            ("headline", &self.headline, named.copied().collect()),
+            ("headline", &self.headline, named(headline)),
             ("next_steps", &self.next_steps, rows.collect()),
             ("forecast", &self.forecast, profile.forecast.rows.iter().map(|row| row.id).collect()),
             ("less", &self.less, goal.map(|(component, _)| *component).collect()),
@@ -128,5 +120,19 @@ impl Case {
             observing: 0.0,
             advice: book,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_phrase_that_is_part_of_another_names_its_component_alone() {
+        let all = Component::ALL.iter().map(|component| (*component, component.def().phrase));
+        for (component, phrase) in all {
+            assert_eq!(named(&format!("took 1.0 s: {phrase} 90.0 %")), BTreeSet::from([component]), "{phrase}");
+        }
+        assert!(named("nothing").is_empty());
     }
 }

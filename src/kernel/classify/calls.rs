@@ -17,6 +17,8 @@ pub struct Call<'c> {
     pub name: &'c str,
     /// Its first three arguments, if they are known.
     pub arguments: Option<[u64; 3]>,
+    /// The first of them is an address in the stack of the thread that calls, see [`super::futex::in_own_stack`].
+    pub in_own_stack: bool,
 }
 
 /// Programs with 32-bit pointers in 64-bit mode mark their calls with this bit; most numbers are the native ones.

@@ -8,6 +8,7 @@
 pub mod calls;
 pub mod files;
 pub mod frames;
+pub mod futex;
 #[cfg(test)]
 mod recorded_tests;
 #[cfg(test)]
@@ -22,7 +23,7 @@ use frames::Meaning;
 use rdiag_model::Component;
 
 /// Version of the tables: raised when a wait could be put elsewhere than before.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// A thread off the CPU, as far as it is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -213,7 +214,7 @@ fn by_call(call: Call<'_>, wait: &Wait<'_>) -> Option<Class> {
     use FileClass as File;
     let class = match calls::kind(call.name)? {
         Kind::Futex if wait.user_lock => class(Component::LockUser, "call.futex.known"),
-        Kind::Futex => futex(call),
+        Kind::Futex => by_futex(call),
         Kind::Poll => class(Component::WaitPoll, "call.poll"),
         Kind::Ring => class(Component::WaitPoll, "call.ring"),
         Kind::Sleep => class(Component::WaitSleep, "call.sleep"),
@@ -261,27 +262,11 @@ fn by_call(call: Call<'_>, wait: &Wait<'_>) -> Option<Class> {
     Some(class)
 }
 
-/// FUTEX_WAIT, and the operations on locks that hand down priorities.
-const FUTEX_WAIT: u64 = 0;
-const FUTEX_LOCK_PI: [u64; 3] = [6, 11, 13];
-/// The bits of a futex operation that do not say what it does: private, real-time clock.
-const FUTEX_FLAGS: u64 = 128 | 256;
-/// The value of a lock that is taken and waited for, in the C library's mutexes (and in locks of Go's runtime).
-const CONTENDED: u64 = 2;
-
-/// A futex is a lock, a condition variable, a thread that waits for work, or anything else. By the call alone only two kinds are known
-/// to be locks: those that hand down priorities, and plain waits while the value is the contended one of the C library's
-/// mutexes. Its condition variables, semaphores and joins wait with a bit set instead.
-fn futex(call: Call<'_>) -> Class {
-    let Some([_, operation, value]) = call.arguments.filter(|_| call.name == "futex" || call.name == "futex_time64")
-    else {
-        return class(Component::WaitFutex, "call.futex");
-    };
-    match operation & !FUTEX_FLAGS {
-        operation if FUTEX_LOCK_PI.contains(&operation) => class(Component::LockUser, "call.futex.lock_pi"),
-        FUTEX_WAIT if value & u64::from(u32::MAX) == CONTENDED => class(Component::LockUser, "call.futex.contended"),
-        _ => class(Component::WaitFutex, "call.futex"),
-    }
+/// A futex is a lock, a condition variable, a thread that waits for work, or anything else: [`futex`] says what the call tells.
+fn by_futex(call: Call<'_>) -> Class {
+    let arguments = call.arguments.filter(|_| matches!(call.name, "futex" | "futex_time64"));
+    let known = arguments.and_then(|[_, operation, value]| futex::lock(operation, value, call.in_own_stack));
+    known.map_or(class(Component::WaitFutex, "call.futex"), |rule| class(Component::LockUser, rule))
 }
 
 fn read(wait: &Wait<'_>) -> Option<Class> {

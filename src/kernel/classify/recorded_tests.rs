@@ -41,7 +41,8 @@ fn within<'w>(row: &Row<'_>) -> Within<'w> {
     }
     let arguments: Vec<u64> =
         words.map(|word| u64::from_str_radix(word.trim_start_matches("0x"), 16).unwrap()).collect();
-    Within::Call(Call { name: calls::name(Abi::Native, number).unwrap(), arguments: arguments.try_into().ok() })
+    let name = calls::name(Abi::Native, number).unwrap();
+    Within::Call(Call { name, arguments: arguments.try_into().ok(), in_own_stack: false })
 }
 
 fn judge(wait: &Wait<'_>) -> &'static str {

@@ -3,7 +3,7 @@
 use super::*;
 
 fn call(name: &str) -> Within<'_> {
-    Within::Call(Call { name, arguments: None })
+    Within::Call(Call { name, arguments: None, in_own_stack: false })
 }
 
 fn component(wait: &Wait<'_>) -> Component {
@@ -181,14 +181,26 @@ fn a_file_decides_what_reading_and_writing_wait_for() {
 
 #[test]
 fn a_futex_is_called_a_lock_only_where_it_is_one() {
-    let futex = |operation, value| {
-        let call = Call { name: "futex", arguments: Some([0x7f00, operation, value]) };
+    let at = |operation, value, in_own_stack| {
+        let call = Call { name: "futex", arguments: Some([0x7f00, operation, value]), in_own_stack };
         component(&Wait { within: Within::Call(call), ..Wait::default() })
     };
+    let futex = |operation, value| at(operation, value, false);
     assert_eq!(futex(128, 2), Component::LockUser);
     assert_eq!(futex(0, 2), Component::LockUser);
     assert_eq!(futex(128 | 6, 0), Component::LockUser);
     assert_eq!(futex(128 | 13, 0), Component::LockUser);
+    // musl: a mutex, one with an owner; its condition variables; its semaphores, of versions until 1.2.3 and since.
+    assert_eq!(futex(128, 0xffff_ffff_8000_0010), Component::LockUser);
+    assert_eq!(futex(0, 0x8000_1234), Component::LockUser);
+    assert_eq!(at(128, 2, true), Component::WaitFutex);
+    assert_eq!(futex(128, 0xffff_ffff_ffff_ffff), Component::WaitFutex);
+    assert_eq!(futex(128, 0x8000_0000), Component::WaitFutex);
+    // A count beside the bit: of a lock of musl, or of threads that are waited for.
+    assert_eq!(futex(128, 0x8000_0003), Component::WaitFutex);
+    assert_eq!(futex(128 | 11, 0), Component::WaitFutex, "a condition variable of a lock that hands down priorities");
+    assert!(futex::in_own_stack(0x7f35_a3c0_2e64, 0x7f35_a3c0_2db8));
+    assert!(!futex::in_own_stack(0x7f10, 0x7ffd_0000) && !futex::in_own_stack(0x7ffe_0000, 0x7ffd_0000));
     // A condition variable, a semaphore, a thread that waits for work.
     for (operation, value) in [(128, 0), (128, 7), (128 | 9, 2), (128 | 256 | 9, 0), (9, 0)] {
         assert_eq!(futex(operation, value), Component::WaitFutex, "{operation} {value}");
@@ -288,10 +300,10 @@ proptest::proptest! {
     #[test]
     fn whatever_the_kernel_says_has_one_place(
         state in proptest::char::any(), kernel: bool, in_iowait: bool, without_swap: bool,
-        kernel_lock: bool, user_lock: bool, name in ".{0,12}", frame in ".{0,30}", arguments: Option<[u64; 3]>,
+        kernel_lock: bool, user_lock: bool, name in ".{0,12}", frame in ".{0,30}", arguments: Option<[u64; 3]>, in_own_stack: bool,
     ) {
         let frames = [frame.as_str()];
-        let within = Within::Call(Call { name: &name, arguments });
+        let within = Within::Call(Call { name: &name, arguments, in_own_stack });
         let file = FileClass::of_link(&frame);
         let wait = Wait { state, kernel, within, file, frames: &frames, in_iowait, kernel_lock, user_lock, without_swap };
         let found = classify(&wait);

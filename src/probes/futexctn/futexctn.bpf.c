@@ -4,7 +4,7 @@
  * Only this call is hooked, in its own tracepoints. Whoever wakes an address is noted there under its process, and found by
  * the one that was woken: for a mutex that is who has let go of it. */
 #include "kept.h"
-#include "syscall.h"
+#include "lockword.h"
 
 /* FUTEX_…, without FUTEX_PRIVATE_FLAG and FUTEX_CLOCK_REALTIME. */
 #define WAIT 0
@@ -20,13 +20,9 @@
 #define CMP_REQUEUE_PI 12
 #define LOCK_PI2 13
 #define COMMAND 0x7f
-#define HOLDER 0x3fffffff /* FUTEX_TID_MASK */
-/* The word of a mutex of glibc and of Rust, and of a lock of Go's runtime, that is taken and waited for. */
-#define CONTENDED 2
-/* The highest bit of the word beside an owner or a count: mutexes of musl, robust ones. Alone, or with all others, a semaphore of musl. */
-#define WAITERS 0x80000000
-/* A condition variable of musl waits for 2 as well, in the stack of the thread that waits: this near to its end, bytes. */
-#define NEAR_STACK (1 << 14)
+#define HOLDER OWNER /* FUTEX_TID_MASK */
+/* WAIT_BITSET of a private futex, without the real-time clock that glibc asks for. */
+#define RUST_WAITS (WAIT_BITSET | 128)
 #define ALL_BITS 0xffffffff
 
 #define EAGAIN 11
@@ -44,11 +40,9 @@ struct wait {
 	u64 address;
 	u64 since; /* 0: none is under way */
 	u64 holder; /* of a lock that tells: thread id */
-	u64 lock; /* enum is_lock */
+	u64 lock; /* 1: known to be a wait for a lock */
+	u64 maybe; /* the address that this thread last waited at as for a mutex of Rust */
 };
-
-/* A condition variable of Rust counts its signals, so a thread waits there for 2 once, and for a mutex again and again. */
-enum is_lock { NO_LOCK, LOCK, LOCK_IF_REPEATED };
 
 struct place {
 	u64 tgid;
@@ -124,36 +118,21 @@ struct {
 	__type(value, struct hist);
 } lengths SEC(".maps");
 
-struct pt_regs___x86_stack {
-	u64 sp;
-} __attribute__((preserve_access_index));
-struct pt_regs___arm64_stack {
-	u64 sp;
-} __attribute__((preserve_access_index));
-
-static __always_inline bool in_own_stack(u64 address)
+/* Whether a wait is for a lock, as far as the call and the thread's last wait of its kind tell. A condition variable of Rust counts
+ * its signals, so a thread waits there for 2 once, and for a mutex again and again. */
+static __always_inline bool is_lock(u32 command, struct call *ctx, struct wait *wait)
 {
-	void *saved = own_registers();
-	struct pt_regs___x86_stack *x86 = saved;
-	struct pt_regs___arm64_stack *arm = saved;
-	u64 stack = IS_ARM64 ? BPF_CORE_READ(arm, sp) : BPF_CORE_READ(x86, sp);
-
-	return address - stack < NEAR_STACK;
-}
-
-/* Whether a wait is for a lock, as far as the call tells; `before` is the thread's last wait. */
-static __always_inline u64 is_lock(u32 command, struct call *ctx, struct wait *before)
-{
-	u64 address = ctx->arguments[0];
 	u32 word = ctx->arguments[2];
 
 	if (command == WAIT)
-		return word == CONTENDED ? !in_own_stack(address) : word > WAITERS && word != ALL_BITS;
-	if (command != WAIT_BITSET)
-		return LOCK;
-	if (word != CONTENDED || ctx->arguments[3] || (u32)ctx->arguments[5] != ALL_BITS)
-		return NO_LOCK;
-	return before && before->lock && before->address == address ? LOCK : LOCK_IF_REPEATED;
+		return is_word_of_lock((void *)bpf_get_current_task(), own_registers(), wait->address, word, true);
+	if (command == LOCK_PI || command == LOCK_PI2)
+		return true;
+	if ((u32)ctx->arguments[1] != RUST_WAITS || word != CONTENDED || ctx->arguments[3] || (u32)ctx->arguments[5] != ALL_BITS)
+		return false;
+	bool again = wait->maybe == wait->address;
+	wait->maybe = wait->address;
+	return again;
 }
 
 SEC("tracepoint") int enter_tracepoint(struct call *ctx)
@@ -202,7 +181,8 @@ SEC("tracepoint") int enter_tracepoint(struct call *ctx)
 		wait.holder = word & HOLDER;
 	}
 	struct wait *known = bpf_map_lookup_elem(&begun, &tid);
-	wait.lock = is_lock(command, ctx, known);
+	wait.maybe = known ? known->maybe : 0;
+	wait.lock = is_lock(command, ctx, &wait);
 	wait.since = bpf_ktime_get_ns();
 	if (known)
 		*known = wait;
@@ -255,8 +235,8 @@ SEC("tracepoint") int exit_tracepoint(struct call *ctx)
 	else if (result == -ETIMEDOUT)
 		end = TIMED_OUT;
 	/* Who waits again after an interruption was not woken, so that tells nothing. */
-	if (end != WOKEN)
-		known->lock = NO_LOCK;
+	if (end != WOKEN && known->maybe == wait.address)
+		known->maybe = 0;
 	u64 took = now - wait.since;
 	struct hist *hist = bpf_map_lookup_elem(&lengths, &end);
 	if (hist)
@@ -265,7 +245,7 @@ SEC("tracepoint") int exit_tracepoint(struct call *ctx)
 	bpf_get_current_comm(key.comm, sizeof(key.comm));
 	if (end == WOKEN)
 		blame(&wait, key.tgid, took);
-	u64 timed_out = end == TIMED_OUT, lock_ns = wait.lock == LOCK ? took : 0;
+	u64 timed_out = end == TIMED_OUT, lock_ns = wait.lock ? took : 0;
 	struct sum *sum = bpf_map_lookup_elem(&waits, &key);
 	if (!sum) {
 		struct sum fresh = { .count = 1, .ns = took, .max = took, .timed_out = timed_out, .born = current_born(),

@@ -7,6 +7,7 @@
  * Semaphores are not looked for: whether one is a lock or counts what is in a queue is known to the program alone. */
 #pragma once
 #include "tasks.h"
+#include "lockword.h"
 
 #define FUTEX_OPERATION 15
 #define FUTEX_WAIT_BITSET 9

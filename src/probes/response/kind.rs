@@ -76,7 +76,7 @@ impl Kind {
         self.0 >> 48 & 16 != 0
     }
 
-    /// Operation and value of a futex call, as far as they matter.
+    /// Operation and value of a futex call, as far as they matter: 2 stands for the word of any lock that is waited for.
     pub(super) fn futex(self) -> (u64, u64) {
         (self.0 >> 56 & 15, if self.0 >> 48 & 8 != 0 { 2 } else { 0 })
     }

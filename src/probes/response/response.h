@@ -41,7 +41,7 @@ enum class {
 #define IN_PARTS 16 /* of calls: they were watched in parts of the time only */
 #define KERNEL_LOCK 32 /* the kernel said that it is for one of its locks */
 #define RWLOCK 64 /* of futexes: the program's memory says that it is for a reader-writer lock that others have */
-#define VALUE_2 8 /* third argument of a futex call; its operation stands from bit 8 on */
+#define LOCK_WORD 8 /* a plain wait in futex(2) for the word of a lock; its operation stands from bit 8 on */
 
 /* What a cell is about. `kind`: type | call << 8 | class << 24 | state << 32 | flags << 48. A call from 0x800 on is one of a
  * 32-bit program. */

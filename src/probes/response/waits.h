@@ -129,14 +129,14 @@ static __always_inline void describe_wait(struct thread *thread, struct task_str
 		thread->object[2] = file->object[2];
 		thread->file = has_name(class) ? file->file : 0;
 	} else if (traits(call) & TAKES_ADDRESS) {
-		/* A futex: what is done, and whether its value is that of a lock which others wait for. */
+		/* A futex: what is done, and whether its word is that of a lock which others wait for. */
 		void *saved = registers(task);
 		u64 operation = call_argument(saved, 1, false);
 		u32 value = call_argument(saved, 2, false);
 		thread->object[0] = thread->argument;
 		flags |= (operation & FUTEX_OPERATION) << 8;
-		if (value == 2)
-			flags |= VALUE_2;
+		if (!(operation & FUTEX_OPERATION) && is_word_of_lock(task, saved, thread->argument, value, own))
+			flags |= LOCK_WORD;
 		u64 lock = own && value ? rwlock_of(thread->argument, operation, value) : 0;
 		if (lock) {
 			flags |= RWLOCK;

@@ -96,7 +96,12 @@ pub(super) fn component(kind: Kind, object: &[u64; 3], frames: &[&str], without_
     }
     let [first, _, name] = object;
     let (operation, value) = kind.futex();
-    let call = call_name(kind).map(|name| Call { name, arguments: Some([*first, operation, value]) });
+    let call = call_name(kind).map(|name| Call {
+        name,
+        arguments: Some([*first, operation, value]),
+        // What the kernel's side reports as a lock lies elsewhere.
+        in_own_stack: false,
+    });
     let within = match (kind.call(), call) {
         (NONE, _) => Within::User,
         (_, Some(call)) => Within::Call(call),
