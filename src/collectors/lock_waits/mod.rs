@@ -1,7 +1,7 @@
 //! /proc/PID/task/TID/syscall: threads of one process that wait for the same lock of their program.
 //!
 //! Contention of a lock shows in no counter. A thread that waits for one sleeps in futex(2), as does one that waits for work, a timer or
-//! another thread, so waiting there proves nothing: what counts is told by [`futex`], and by threads that wait there again and again. A
+//! another thread, so waiting there proves nothing: what counts is shown by [`futex`], and by threads that wait there again and again. A
 //! lock that no other thread gets is a deadlock or a long piece of work, which is not for these figures to tell.
 
 mod futex;
