@@ -250,5 +250,5 @@ fn threads_that_take_turns_at_receiving_work_are_no_problem() {
         "{found:#}"
     );
     let said = found["summary"].as_str().unwrap();
-    assert!(said.ends_with("so these may be idle threads that take turns at waiting."), "{said}");
+    assert!(said.ends_with("; the others mostly waited for work."), "{said}");
 }
