@@ -44,7 +44,7 @@ fn run(conditions: &[(&str, &str)], args: &[&str]) -> (Value, Value) {
     (report, serde_json::from_reader(&mut packed).unwrap())
 }
 
-/// The same, once more where the window was late, or the CPUs were taken, by whomever: parts of a window are judged one after the other, and
+/// The same, once more where the window was late, or the CPUs were taken: parts of a window are judged one after the other, and
 /// where that waits for a CPU the next one is longer, so what holds for a moment may be over.
 fn run_in_time(conditions: &[(&str, &str)], args: &[&str], seconds: f64) -> (Value, Value, bool) {
     let mut last = None;
