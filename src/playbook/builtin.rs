@@ -35,22 +35,8 @@ pub const RULES: &[(&str, &str)] = &[
     ("tasks.yaml", include_str!("../../playbooks/rules/tasks.yaml")),
 ];
 
-/// A file of rules without the tests of the rules, and the situations that these are about: more than half of its text, which a run has no
-/// use for. Only for the files above, whose layout is known.
-pub(super) fn without_tests(text: &str) -> String {
-    let mut kept = String::with_capacity(text.len() / 2);
-    let mut in_tests = false;
-    for line in text.split_inclusive('\n') {
-        let is_deeper = line.starts_with("   ") || line.trim().is_empty();
-        in_tests = in_tests && is_deeper || matches!(line, "  tests:\n" | "  false_if:\n");
-        match line {
-            "  tests:\n" => kept.push_str("  tests: []\n"),
-            _ if !in_tests => kept.push_str(line),
-            _ => {}
-        }
-    }
-    kept
-}
+/// The same rules for a run, as `build.rs` writes them: by file name, without their tests and the situations that these are about.
+pub(super) const RULES_FOR_RUN: &str = include_str!(concat!(env!("OUT_DIR"), "/rules.json"));
 
 /// What Method R says of components: file and text.
 pub(super) const ADVICE: (&str, &str) =
@@ -73,6 +59,8 @@ pub(super) const PLANNED: (&str, &str) =
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     #[expect(clippy::disallowed_methods, reason = "the sources of rdiag, not the host")]
@@ -86,17 +74,26 @@ mod tests {
     }
 
     #[test]
-    fn without_their_tests_the_rules_are_the_same() {
-        let parsed = |text: &str| crate::playbook::load::parse::<crate::playbook::RuleFile>("rules", text).unwrap().0;
+    fn the_rules_of_a_run_are_those_of_the_files_without_their_tests() {
+        use crate::playbook::{Library, RuleFile};
+        let mut for_run: BTreeMap<String, serde_json::Value> = serde_json::from_str(RULES_FOR_RUN).unwrap();
         for (name, text) in RULES {
-            let mut whole = parsed(text);
-            assert!(whole.iter().all(|rule| !rule.tests.is_empty()), "{name}");
-            for rule in &mut whole {
+            let RuleFile(mut rules) = crate::playbook::load::parse("rules", text).unwrap();
+            assert!(rules.iter().all(|rule| !rule.tests.is_empty()), "{name}");
+            for rule in &mut rules {
                 rule.tests.clear();
                 rule.false_if.clear();
             }
-            assert_eq!(format!("{:?}", parsed(&without_tests(text))), format!("{whole:?}"), "{name}");
+            let read: RuleFile = serde_json::from_value(for_run.remove(*name).unwrap())
+                .unwrap_or_else(|error| panic!("{name}: {error}: texts that look like numbers need quotes"));
+            assert_eq!(format!("{:?}", read.0), format!("{rules:?}"), "{name}");
         }
+        assert!(for_run.is_empty(), "{:?}", for_run.keys());
+        let places = |library: Library| -> Vec<_> {
+            let rules = library.rules.into_values();
+            rules.map(|loaded| (loaded.rule.id, loaded.label, loaded.file, loaded.origin)).collect()
+        };
+        assert_eq!(places(Library::for_run(Vec::new(), None)), places(Library::read(Vec::new())));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::builtin::without_tests;
+use super::builtin::RULES_FOR_RUN;
 use super::suggest::did_you_mean;
 use super::symptoms::playbook_for;
 use super::{PLAYBOOKS, Playbook, PlaybookError, Problem, RULES, RuleFile, load};
@@ -57,11 +57,23 @@ pub struct Library {
     pub problems: Vec<Problem>,
 }
 
+/// Files of the program, by name and text.
+fn embedded(list: &[(&'static str, &'static str)], rules: bool) -> impl Iterator<Item = SourceFile> {
+    list.iter().map(move |(name, text)| embedded_file(name, text, rules))
+}
+
+fn embedded_file(name: &str, text: &str, rules: bool) -> SourceFile {
+    let label = format!("built-in {}{name}", if rules { "rules/" } else { "" });
+    SourceFile { label, text: text.to_owned(), rules, builtin: true }
+}
+
 impl Library {
     /// Reads the built-in files and then `files`, in that order.
     #[must_use]
     pub fn read(files: Vec<SourceFile>) -> Self {
-        Self::of(files, str::to_owned, PLAYBOOKS)
+        let mut library = Self::default();
+        library.add_all(embedded(RULES, true).chain(embedded(PLAYBOOKS, false)).chain(files));
+        library
     }
 
     /// The same for a run of one playbook, which has no use for the tests that the built-in rules carry, nor for the other built-in
@@ -74,24 +86,23 @@ impl Library {
             // Where the name is wrong, all others are what it is compared with.
             Some(name) => at(name).and_then(|at| PLAYBOOKS.get(at..=at)).unwrap_or(PLAYBOOKS),
         };
-        Self::of(files, without_tests, playbooks)
+        let mut library = Self::default();
+        library.add_rules_for_run();
+        library.add_all(embedded(playbooks, false).chain(files));
+        library
     }
 
-    fn of(files: Vec<SourceFile>, of_rules: fn(&str) -> String, playbooks: &[(&str, &str)]) -> Self {
-        let embedded = |list: &[(&str, &str)], rules: bool| -> Vec<SourceFile> {
-            let file = |(name, text): &(&str, &str)| SourceFile {
-                label: format!("built-in {}{name}", if rules { "rules/" } else { "" }),
-                text: if rules { of_rules(text) } else { (*text).to_owned() },
-                rules,
-                builtin: true,
-            };
-            list.iter().map(file).collect()
-        };
-        let mut library = Self::default();
-        for file in embedded(RULES, true).into_iter().chain(embedded(playbooks, false)).chain(files) {
-            library.add(file);
+    fn add_all(&mut self, files: impl Iterator<Item = SourceFile>) {
+        files.for_each(|file| self.add(file));
+    }
+
+    /// Adds the built-in rules as a run reads them. Their files have no text: that is for [`Library::read`].
+    fn add_rules_for_run(&mut self) {
+        let all = serde_json::from_str::<BTreeMap<String, RuleFile>>(RULES_FOR_RUN);
+        match all {
+            Ok(all) => all.into_iter().for_each(|(name, rules)| self.add_rules(embedded_file(&name, "", true), rules)),
+            Err(error) => self.problems.push(Problem::whole("the built-in rules", error.to_string())),
         }
-        library
     }
 
     fn add(&mut self, file: SourceFile) {
@@ -105,22 +116,24 @@ impl Library {
             return;
         }
         match load::parse::<RuleFile>(&file.label, &file.text) {
-            Ok(RuleFile(rules)) => {
-                let index = self.rule_files.len();
-                for rule in rules {
-                    let again = self.rules.get(&rule.id).is_some_and(|known| known.file == index);
-                    if again {
-                        let message = format!("the rule {} stands in this file twice", rule.id);
-                        self.problems.push(Problem::at(&file.label, &file.text, 0, &rule.id, message));
-                    }
-                    let origin = if file.builtin { "default".to_owned() } else { file.label.clone() };
-                    let loaded = LoadedRule { label: file.label.clone(), file: index, origin, rule };
-                    self.rules.insert(loaded.rule.id.clone(), loaded);
-                }
-                self.rule_files.push(file);
-            }
+            Ok(rules) => self.add_rules(file, rules),
             Err(problem) => self.problems.push(problem),
         }
+    }
+
+    fn add_rules(&mut self, file: SourceFile, RuleFile(rules): RuleFile) {
+        let index = self.rule_files.len();
+        for rule in rules {
+            let again = self.rules.get(&rule.id).is_some_and(|known| known.file == index);
+            if again {
+                let message = format!("the rule {} stands in this file twice", rule.id);
+                self.problems.push(Problem::at(&file.label, &file.text, 0, &rule.id, message));
+            }
+            let origin = if file.builtin { "default".to_owned() } else { file.label.clone() };
+            let loaded = LoadedRule { label: file.label.clone(), file: index, origin, rule };
+            self.rules.insert(loaded.rule.id.clone(), loaded);
+        }
+        self.rule_files.push(file);
     }
 
     /// The playbook of this name.

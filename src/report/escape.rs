@@ -63,7 +63,9 @@ pub fn visible_within(text: &str, most: usize) -> Cow<'_, str> {
 #[must_use]
 pub fn for_terminal(text: &str, colours: bool) -> Cow<'_, str> {
     let acts = |c: char| c.is_control() && c != '\n' && c != '\t';
-    if !text.contains(acts) {
+    // The last 32 control characters begin with the byte 0xc2. Most long texts (JSON) have none of these bytes, which are found faster.
+    let may_act = |byte: u8| (byte < b' ' && byte != b'\n' && byte != b'\t') || byte == 0x7f || byte == 0xc2;
+    if !text.bytes().any(may_act) || !text.contains(acts) {
         return Cow::Borrowed(text);
     }
     let mut out = String::with_capacity(text.len() + 16);

@@ -51,8 +51,8 @@ const SERIES: &[SeriesDef] = &[
 
 const CAVEAT: &str = "Seen at the samples only. Mutexes of glibc, musl and Rust; those of Java, Python and Go \
                       wait as condition variables and semaphores do, and are not seen. A lock that was never handed on does not count.";
-const MANUAL: &str =
-    "grep -H ^202 /proc/PID/task/*/syscall, a few times (x86-64): third field 0x80 or 0x89, fourth 0x2";
+const MANUAL: &str = "grep -H ^202 /proc/PID/task/*/syscall, a few times (x86-64): third field 0x80 or 0x89, fourth 0x2, \
+                      with musl 0x80000000 or more";
 
 const METRICS: &[MetricDef] = &[
     MetricDef::new(
@@ -74,7 +74,7 @@ const METRICS: &[MetricDef] = &[
     MetricDef::new(
         "locks.idle.ratio",
         Unit::Ratio,
-        "Share of the looks at which of the threads seen waiting for that lock none did anything else than to wait for it or for work.",
+        "Share of the samples in which every thread that was ever seen waiting for that lock waited: for it, or for work.",
         &[Formula::level(&[term(MOST_IDLE)])],
     )
     .caveat(
@@ -245,7 +245,8 @@ impl LockWaits {
             let process = self.processes.remove(&pid);
             self.ended.extend(process.filter(|process| !process.locks.is_empty()).map(|process| (pid, process)));
         }
-        let is_other = |pid: u32| pid != std::process::id() || dir.is_recorded();
+        let own = std::process::id();
+        let is_other = |pid: u32| pid != own || dir.is_recorded();
         for (pid, threads) in all.into_iter().filter(|(pid, threads)| is_other(*pid) && *threads >= LEAST_THREADS) {
             if let Some(process) = self.processes.get_mut(&pid) {
                 process.threads = threads;

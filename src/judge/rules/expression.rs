@@ -260,7 +260,8 @@ mod tests {
         let mut values = Values::default();
         values.set_metric("disk.x.seconds", None);
         let expressions = Expressions::new(&Facts::default(), Arc::new(metrics), Arc::default(), BTreeMap::new());
-        let number = |text: &str| expressions.compile(text).unwrap().number(&values.context());
+        let context = values.context();
+        let number = |text: &str| expressions.compile(text).unwrap().number(&context);
         assert_eq!(number("highest(disk.x.seconds)").unwrap(), 5.0);
         assert_eq!(number("highest(disk.x.seconds, stacked='no')").unwrap(), 1.0);
         assert_eq!(number("highest(disk.x.seconds, stacked='maybe')|default(0)").unwrap(), 0.0);

@@ -68,17 +68,16 @@ impl Values {
 
     /// The context that an expression is evaluated in.
     #[must_use]
-    pub fn context(&self) -> Value {
-        fn convert(tree: &BTreeMap<String, Node>) -> Value {
-            let entries = tree.iter().map(|(key, node)| {
-                let value = match node {
-                    Node::Branch(below) => convert(below),
-                    Node::Leaf(value) => value.clone(),
-                };
-                (key.clone(), value)
-            });
-            Value::from_pairs(entries)
-        }
-        convert(&self.tree)
+    pub fn context(self) -> Value {
+        names(self.tree)
     }
+}
+
+/// With texts as keys: a map that could have any takes longer to make, and one is made for each instance and interval.
+fn names(tree: BTreeMap<String, Node>) -> Value {
+    let value = |node| match node {
+        Node::Branch(below) => names(below),
+        Node::Leaf(value) => value,
+    };
+    Value::from_object(tree.into_iter().map(|(name, node)| (name, value(node))).collect::<BTreeMap<String, Value>>())
 }
