@@ -1,5 +1,8 @@
 //! The playbooks and rules that are part of the program.
 
+use std::collections::BTreeMap;
+use std::io;
+
 /// Playbooks: file name and text.
 pub const PLAYBOOKS: &[(&str, &str)] = &[
     ("cannot-fork.yaml", include_str!("../../playbooks/cannot-fork.yaml")),
@@ -18,25 +21,14 @@ pub const PLAYBOOKS: &[(&str, &str)] = &[
     ("use-method.yaml", include_str!("../../playbooks/use-method.yaml")),
 ];
 
-/// Rules: file name and text.
-#[rustfmt::skip]
-pub const RULES: &[(&str, &str)] = &[
-    ("cgroup.yaml", include_str!("../../playbooks/rules/cgroup.yaml")),
-    ("cpu.yaml", include_str!("../../playbooks/rules/cpu.yaml")),
-    ("disk.yaml", include_str!("../../playbooks/rules/disk.yaml")),
-    ("fd.yaml", include_str!("../../playbooks/rules/fd.yaml")),
-    ("filesystem.yaml", include_str!("../../playbooks/rules/filesystem.yaml")),
-    ("hardware.yaml", include_str!("../../playbooks/rules/hardware.yaml")),
-    ("interrupts.yaml", include_str!("../../playbooks/rules/interrupts.yaml")),
-    ("kernel.yaml", include_str!("../../playbooks/rules/kernel.yaml")),
-    ("memory.yaml", include_str!("../../playbooks/rules/memory.yaml")),
-    ("network.yaml", include_str!("../../playbooks/rules/network.yaml")),
-    ("power.yaml", include_str!("../../playbooks/rules/power.yaml")),
-    ("tasks.yaml", include_str!("../../playbooks/rules/tasks.yaml")),
-];
-
-/// The same rules for a run, as `build.rs` writes them: by file name, without their tests and the situations that these are about.
+/// The rules for a run, as `build.rs` writes them: by file name, without their tests and the situations that these are about.
 pub(super) const RULES_FOR_RUN: &str = include_str!(concat!(env!("OUT_DIR"), "/rules.json"));
+
+/// The files of rules: name and text. They are half a megabyte that a run has no use for, so they are packed.
+pub(super) fn rules() -> io::Result<BTreeMap<String, String>> {
+    let packed = include_bytes!(concat!(env!("OUT_DIR"), "/rules.gz"));
+    Ok(serde_json::from_reader(io::BufReader::new(flate2::read::GzDecoder::new(&packed[..])))?)
+}
 
 /// What Method R says of components: file and text.
 pub(super) const ADVICE: (&str, &str) =
@@ -59,8 +51,6 @@ pub(super) const PLANNED: (&str, &str) =
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use super::*;
 
     #[expect(clippy::disallowed_methods, reason = "the sources of rdiag, not the host")]
@@ -77,14 +67,14 @@ mod tests {
     fn the_rules_of_a_run_are_those_of_the_files_without_their_tests() {
         use crate::playbook::{Library, RuleFile};
         let mut for_run: BTreeMap<String, serde_json::Value> = serde_json::from_str(RULES_FOR_RUN).unwrap();
-        for (name, text) in RULES {
-            let RuleFile(mut rules) = crate::playbook::load::parse("rules", text).unwrap();
+        for (name, text) in rules().unwrap() {
+            let RuleFile(mut rules) = crate::playbook::load::parse("rules", &text).unwrap();
             assert!(rules.iter().all(|rule| !rule.tests.is_empty()), "{name}");
             for rule in &mut rules {
                 rule.tests.clear();
                 rule.false_if.clear();
             }
-            let read: RuleFile = serde_json::from_value(for_run.remove(*name).unwrap())
+            let read: RuleFile = serde_json::from_value(for_run.remove(&name).unwrap())
                 .unwrap_or_else(|error| panic!("{name}: {error}: texts that look like numbers need quotes"));
             assert_eq!(format!("{:?}", read.0), format!("{rules:?}"), "{name}");
         }
@@ -100,7 +90,7 @@ mod tests {
     fn every_shipped_file_is_embedded() {
         let names = |list: &[(&str, &str)]| list.iter().map(|(name, _)| (*name).to_owned()).collect::<Vec<_>>();
         assert_eq!(names(PLAYBOOKS), files("playbooks"));
-        assert_eq!(names(RULES), files("playbooks/rules"));
+        assert_eq!(rules().unwrap().into_keys().collect::<Vec<_>>(), files("playbooks/rules"));
         let tools = names(TOOLS).into_iter().chain([PLANNED.0.to_owned()]);
         let listed = files("playbooks/tools").into_iter().map(|name| format!("playbooks/tools/{name}"));
         assert!(tools.eq(listed), "a file of playbooks/tools is not embedded");

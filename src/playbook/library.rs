@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use super::builtin::RULES_FOR_RUN;
+use super::builtin;
 use super::suggest::did_you_mean;
 use super::symptoms::playbook_for;
-use super::{PLAYBOOKS, Playbook, PlaybookError, Problem, RULES, RuleFile, load};
+use super::{PLAYBOOKS, Playbook, PlaybookError, Problem, RuleFile, load};
 use rdiag_judge::rules::Rule;
 
 /// A file as it was read.
@@ -57,14 +57,10 @@ pub struct Library {
     pub problems: Vec<Problem>,
 }
 
-/// Files of the program, by name and text.
-fn embedded(list: &[(&'static str, &'static str)], rules: bool) -> impl Iterator<Item = SourceFile> {
-    list.iter().map(move |(name, text)| embedded_file(name, text, rules))
-}
-
-fn embedded_file(name: &str, text: &str, rules: bool) -> SourceFile {
+/// A file of the program.
+fn embedded(name: &str, text: String, rules: bool) -> SourceFile {
     let label = format!("built-in {}{name}", if rules { "rules/" } else { "" });
-    SourceFile { label, text: text.to_owned(), rules, builtin: true }
+    SourceFile { label, text, rules, builtin: true }
 }
 
 impl Library {
@@ -72,7 +68,11 @@ impl Library {
     #[must_use]
     pub fn read(files: Vec<SourceFile>) -> Self {
         let mut library = Self::default();
-        library.add_all(embedded(RULES, true).chain(embedded(PLAYBOOKS, false)).chain(files));
+        match builtin::rules() {
+            Ok(rules) => rules.into_iter().for_each(|(name, text)| library.add(embedded(&name, text, true))),
+            Err(error) => library.problems.push(Problem::whole("the built-in rules", error.to_string())),
+        }
+        library.add_all(PLAYBOOKS, files);
         library
     }
 
@@ -88,19 +88,22 @@ impl Library {
         };
         let mut library = Self::default();
         library.add_rules_for_run();
-        library.add_all(embedded(playbooks, false).chain(files));
+        library.add_all(playbooks, files);
         library
     }
 
-    fn add_all(&mut self, files: impl Iterator<Item = SourceFile>) {
-        files.for_each(|file| self.add(file));
+    /// Adds built-in playbooks, and then files.
+    fn add_all(&mut self, playbooks: &[(&str, &str)], files: Vec<SourceFile>) {
+        let playbooks = playbooks.iter().map(|(name, text)| embedded(name, (*text).to_owned(), false));
+        playbooks.chain(files).for_each(|file| self.add(file));
     }
 
     /// Adds the built-in rules as a run reads them. Their files have no text: that is for [`Library::read`].
     fn add_rules_for_run(&mut self) {
-        let all = serde_json::from_str::<BTreeMap<String, RuleFile>>(RULES_FOR_RUN);
-        match all {
-            Ok(all) => all.into_iter().for_each(|(name, rules)| self.add_rules(embedded_file(&name, "", true), rules)),
+        match serde_json::from_str::<BTreeMap<String, RuleFile>>(builtin::RULES_FOR_RUN) {
+            Ok(all) => {
+                all.into_iter().for_each(|(name, rules)| self.add_rules(embedded(&name, String::new(), true), rules))
+            }
             Err(error) => self.problems.push(Problem::whole("the built-in rules", error.to_string())),
         }
     }

@@ -9,6 +9,7 @@ the host was not idle: such windows are counted apart, whatever the verdict. The
 (`RDIAG_BLESS=1 cargo test detection` writes it).
 """
 
+import argparse
 import json
 import os
 import resource
@@ -46,7 +47,7 @@ def windows(rdiag: str, seconds: int) -> tuple[list[dict], float]:
     return reports, (busy() - own() - before) / (os.times().elapsed - began)
 
 
-def main(rdiag: str, wanted: int = 201, seconds: int = 5) -> int:
+def main(rdiag: str, wanted: int, seconds: int) -> int:
     judged, disturbed, statuses, fired = 0, 0, Counter(), []
     while judged < wanted:
         reports, others = windows(rdiag, seconds)
@@ -79,4 +80,9 @@ def main(rdiag: str, wanted: int = 201, seconds: int = 5) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], *(int(word) for word in sys.argv[2:])))
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("rdiag", type=Path, help="the program")
+    arguments.add_argument("windows", type=int, nargs="?", default=201)
+    arguments.add_argument("seconds", type=int, nargs="?", default=5)
+    given = arguments.parse_args()
+    sys.exit(main(str(given.rdiag.resolve(strict=True)), given.windows, given.seconds))
