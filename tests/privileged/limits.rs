@@ -98,7 +98,8 @@ try: socket.create_connection((sys.argv[1], 7000))
 except OSError as error: sys.exit(3 if error.errno == errno.EADDRNOTAVAIL else 1)
 ";
 
-const NARROW: &str = "net.ipv4.ip_local_port_range=40000 40010";
+/// Twelve: of an odd number the kernel may leave one untried, as it tries every other one from some place on, and then the rest.
+const NARROW: &str = "net.ipv4.ip_local_port_range=40000 40011";
 
 #[test]
 #[ignore = "needs: root, a quiet machine, ip, sysctl, python3"]
@@ -109,8 +110,8 @@ fn local_ports_that_are_out_name_the_destination_and_who_holds_them() {
     }
     let cell = Cell::new();
     assert!(cell.within("sysctl", &["-w", NARROW]).status.success());
-    let load = cell.load(&connections(&["127.0.0.1"], 11));
-    assert!(wait_until(10, || cell.sockets("01") == 22), "the connections are there");
+    let load = cell.load(&connections(&["127.0.0.1"], 12));
+    assert!(wait_until(10, || cell.sockets("01") == 24), "the connections are there");
     let one_more = |to: &str| cell.within("python3", &["-c", ONE_MORE, to]).status.code();
     assert_eq!(
         (one_more("127.0.0.1"), one_more("127.0.0.2")),
@@ -122,7 +123,7 @@ fn local_ports_that_are_out_name_the_destination_and_who_holds_them() {
     assert_eq!(ports["status"], "critical", "{ports:#}");
     assert_eq!(ports["culprit"]["name"], "python3 to 127.0.0.1:7000", "{ports:#}");
     assert_eq!(ports["culprit"]["pids"][0], load.pids()[0]);
-    assert!(ports["summary"].as_str().unwrap().starts_with("11 of 11 ephemeral ports"), "{ports:#}");
+    assert!(ports["summary"].as_str().unwrap().starts_with("12 of 12 ephemeral ports"), "{ports:#}");
     assert_nothing_else_fired(&report, &["network.utilization.ports", "cpu."]);
 }
 
@@ -139,7 +140,7 @@ fn more_connections_than_ports_are_no_finding_where_each_destination_has_few() {
     assert!(wait_until(10, || cell.sockets("01") == 48), "the connections are there");
     let report = cell.report(3);
     let ports = finding(&report, "network.utilization.ports", None);
-    assert_eq!((ports["status"].as_str(), ports["value"].as_f64()), (Some("ok"), Some(8.0 / 11.0)), "{ports:#}");
+    assert_eq!((ports["status"].as_str(), ports["value"].as_f64()), (Some("ok"), Some(8.0 / 12.0)), "{ports:#}");
     assert_nothing_else_fired(&report, &["cpu."]);
 }
 
