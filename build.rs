@@ -1,5 +1,5 @@
 //! Writes the rules of playbooks/rules in two forms: as JSON without their tests, for the start of a run (reading YAML takes many times as
-//! long, and tests and the situations that they are about are more than half of it), and as they stand, packed, for whoever looks at them.
+//! long, and tests and the situations that they are about are more than half of it), and as they stand, packed, to be checked and shown.
 #![expect(clippy::disallowed_methods, reason = "the sources of rdiag, not the host")]
 
 use std::collections::BTreeMap;

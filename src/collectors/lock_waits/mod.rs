@@ -1,8 +1,7 @@
 //! /proc/PID/task/TID/syscall: threads of one process that wait for the same lock of their program.
 //!
-//! Contention of a lock shows in no counter. A thread that waits for one sleeps in futex(2), as does one that waits for work, a timer or
-//! another thread, so waiting there proves nothing: what counts is shown by [`futex`], and by threads that wait there again and again. A
-//! lock that no other thread gets is a deadlock or a long piece of work, which is not for these figures to tell.
+//! A thread that waits for a lock sleeps in futex(2), as one that waits for work does: what counts is shown by [`futex`], and by threads
+//! that wait there again and again. A lock that no other thread gets (a deadlock, a long piece of work) is not for these figures to tell.
 
 mod futex;
 #[cfg(test)]
@@ -52,7 +51,7 @@ const SERIES: &[SeriesDef] = &[
 const CAVEAT: &str = "Seen at the samples only. Mutexes of glibc, musl and Rust; those of Java, Python and Go \
                       wait as condition variables and semaphores do, and are not seen. A lock that was never handed on does not count.";
 const MANUAL: &str = "grep -H ^202 /proc/PID/task/*/syscall, a few times (x86-64): third field 0x80 or 0x89, fourth 0x2, \
-                      with musl 0x80000000 or more";
+                      of a mutex of musl one that ends in 80000010";
 
 const METRICS: &[MetricDef] = &[
     MetricDef::new(
