@@ -3,30 +3,27 @@
 use std::collections::BTreeMap;
 use std::io;
 
-/// Playbooks: file name and text.
-pub const PLAYBOOKS: &[(&str, &str)] = &[
-    ("cannot-fork.yaml", include_str!("../../playbooks/cannot-fork.yaml")),
-    ("cpu-efficiency.yaml", include_str!("../../playbooks/cpu-efficiency.yaml")),
-    ("cpu-hot.yaml", include_str!("../../playbooks/cpu-hot.yaml")),
-    ("disk-full.yaml", include_str!("../../playbooks/disk-full.yaml")),
-    ("high-latency.yaml", include_str!("../../playbooks/high-latency.yaml")),
-    ("high-load.yaml", include_str!("../../playbooks/high-load.yaml")),
-    ("io-stall.yaml", include_str!("../../playbooks/io-stall.yaml")),
-    ("memory-pressure.yaml", include_str!("../../playbooks/memory-pressure.yaml")),
-    ("method-r.yaml", include_str!("../../playbooks/method-r.yaml")),
-    ("network-loss.yaml", include_str!("../../playbooks/network-loss.yaml")),
-    ("sixty-seconds.yaml", include_str!("../../playbooks/sixty-seconds.yaml")),
-    ("slow-container.yaml", include_str!("../../playbooks/slow-container.yaml")),
-    ("slow-system.yaml", include_str!("../../playbooks/slow-system.yaml")),
-    ("use-method.yaml", include_str!("../../playbooks/use-method.yaml")),
-];
+/// The playbooks for a run, as `build.rs` writes them: JSON that holds, by file name, the JSON of each.
+const PLAYBOOKS_FOR_RUN: &str = include_str!(concat!(env!("OUT_DIR"), "/playbooks.json"));
 
 /// The rules for a run, as `build.rs` writes them: by file name, without their tests and the situations that these are about.
 pub(super) const RULES_FOR_RUN: &str = include_str!(concat!(env!("OUT_DIR"), "/rules.json"));
 
-/// The files of rules: name and text. They are half a megabyte that a run has no use for, so they are packed.
-pub(super) fn rules() -> io::Result<BTreeMap<String, String>> {
-    let packed = include_bytes!(concat!(env!("OUT_DIR"), "/rules.gz"));
+/// The playbooks for a run: file name and JSON.
+pub(super) fn playbooks_for_run() -> serde_json::Result<BTreeMap<&'static str, String>> {
+    serde_json::from_str(PLAYBOOKS_FOR_RUN)
+}
+
+/// Whether a playbook of this name is part of the program.
+#[must_use]
+pub fn is_builtin(name: &str) -> bool {
+    playbooks_for_run().is_ok_and(|all| all.contains_key(format!("{name}.yaml").as_str()))
+}
+
+/// The files of playbooks (`NAME.yaml`) and rules (`rules/NAME.yaml`), and their texts. A run has no use for that half of a megabyte, so
+/// they are packed.
+pub(super) fn texts() -> io::Result<BTreeMap<String, String>> {
+    let packed = include_bytes!(concat!(env!("OUT_DIR"), "/texts.gz"));
     Ok(serde_json::from_reader(io::BufReader::new(flate2::read::GzDecoder::new(&packed[..])))?)
 }
 
@@ -63,11 +60,16 @@ mod tests {
         names
     }
 
+    fn texts_of_rules() -> BTreeMap<String, String> {
+        let texts = texts().unwrap().into_iter();
+        texts.filter_map(|(name, text)| Some((name.strip_prefix("rules/")?.to_owned(), text))).collect()
+    }
+
     #[test]
     fn the_rules_of_a_run_are_those_of_the_files_without_their_tests() {
         use crate::playbook::{Library, RuleFile};
         let mut for_run: BTreeMap<String, serde_json::Value> = serde_json::from_str(RULES_FOR_RUN).unwrap();
-        for (name, text) in rules().unwrap() {
+        for (name, text) in texts_of_rules() {
             let RuleFile(mut rules) = crate::playbook::load::parse("rules", &text).unwrap();
             assert!(rules.iter().all(|rule| !rule.tests.is_empty()), "{name}");
             for rule in &mut rules {
@@ -87,10 +89,31 @@ mod tests {
     }
 
     #[test]
+    fn the_playbooks_of_a_run_are_those_of_the_files() {
+        use crate::playbook::Library;
+        let all = Library::read(Vec::new());
+        assert!(all.problems.is_empty(), "{:?}", all.problems);
+        assert_eq!(all.playbooks.len(), playbooks_for_run().unwrap().len());
+        for (name, loaded) in &all.playbooks {
+            let mut for_run = Library::for_run(Vec::new(), Some(name));
+            assert!(for_run.problems.is_empty(), "{:?}: texts that look like numbers need quotes", for_run.problems);
+            assert_eq!(for_run.playbooks.keys().collect::<Vec<_>>(), [name]);
+            let mut read = for_run.playbooks.remove(name).unwrap();
+            assert_eq!(read.file.text, "");
+            read.file.unpack().unwrap();
+            assert_eq!(format!("{read:?}"), format!("{loaded:?}"), "{name}");
+        }
+        let wrong = Library::for_run(Vec::new(), Some("use-metod"));
+        assert!(wrong.playbooks.keys().eq(all.playbooks.keys()), "all are known to suggest one");
+    }
+
+    #[test]
     fn every_shipped_file_is_embedded() {
         let names = |list: &[(&str, &str)]| list.iter().map(|(name, _)| (*name).to_owned()).collect::<Vec<_>>();
-        assert_eq!(names(PLAYBOOKS), files("playbooks"));
-        assert_eq!(rules().unwrap().into_keys().collect::<Vec<_>>(), files("playbooks/rules"));
+        assert!(playbooks_for_run().unwrap().into_keys().eq(files("playbooks")));
+        let rules = files("playbooks/rules");
+        assert_eq!(texts_of_rules().into_keys().collect::<Vec<_>>(), rules);
+        assert_eq!(texts().unwrap().len(), files("playbooks").len() + rules.len());
         let tools = names(TOOLS).into_iter().chain([PLANNED.0.to_owned()]);
         let listed = files("playbooks/tools").into_iter().map(|name| format!("playbooks/tools/{name}"));
         assert!(tools.eq(listed), "a file of playbooks/tools is not embedded");

@@ -6,8 +6,11 @@ use std::collections::BTreeMap;
 use super::builtin;
 use super::suggest::did_you_mean;
 use super::symptoms::playbook_for;
-use super::{PLAYBOOKS, Playbook, PlaybookError, Problem, RuleFile, load};
+use super::{Playbook, PlaybookError, Problem, RuleFile, load};
 use rdiag_judge::rules::Rule;
+
+/// How the label of a file of the program begins.
+const BUILT_IN: &str = "built-in ";
 
 /// A file as it was read.
 #[derive(Debug, Clone)]
@@ -57,10 +60,19 @@ pub struct Library {
     pub problems: Vec<Problem>,
 }
 
-/// A file of the program.
-fn embedded(name: &str, text: String, rules: bool) -> SourceFile {
-    let label = format!("built-in {}{name}", if rules { "rules/" } else { "" });
-    SourceFile { label, text, rules, builtin: true }
+impl SourceFile {
+    /// A file of the program, `NAME.yaml` or `rules/NAME.yaml`; for a run without its text.
+    fn embedded(name: &str, text: String) -> Self {
+        Self { label: format!("{BUILT_IN}{name}"), text, rules: name.starts_with("rules/"), builtin: true }
+    }
+
+    /// Gives a file of the program the text that a run had no use for, so that it can be checked.
+    pub fn unpack(&mut self) -> std::io::Result<()> {
+        if let Some(name) = self.label.strip_prefix(BUILT_IN).filter(|_| self.builtin) {
+            self.text = builtin::texts()?.remove(name).unwrap_or_default();
+        }
+        Ok(())
+    }
 }
 
 impl Library {
@@ -68,42 +80,55 @@ impl Library {
     #[must_use]
     pub fn read(files: Vec<SourceFile>) -> Self {
         let mut library = Self::default();
-        match builtin::rules() {
-            Ok(rules) => rules.into_iter().for_each(|(name, text)| library.add(embedded(&name, text, true))),
-            Err(error) => library.problems.push(Problem::whole("the built-in rules", error.to_string())),
-        }
-        library.add_all(PLAYBOOKS, files);
+        library.add_texts();
+        files.into_iter().for_each(|file| library.add(file));
         library
     }
 
-    /// The same for a run of one playbook, which has no use for the tests that the built-in rules carry, nor for the other built-in
-    /// playbooks: reading them would be more than half of what a start takes. None if it is one of `files`.
+    /// Adds the built-in files as they stand.
+    fn add_texts(&mut self) {
+        match builtin::texts() {
+            Ok(all) => all.into_iter().for_each(|(name, text)| self.add(SourceFile::embedded(&name, text))),
+            Err(error) => self.problems.push(Problem::whole("what is built in", error.to_string())),
+        }
+    }
+
+    /// The same for a run of one playbook, which has no use for the tests that the built-in rules carry, for the other built-in
+    /// playbooks, nor for the text of any: reading all that would be most of what a start takes. None if it is one of `files`.
     #[must_use]
     pub fn for_run(files: Vec<SourceFile>, playbook: Option<&str>) -> Self {
-        let at = |name| PLAYBOOKS.iter().position(|(file, _)| file.strip_suffix(".yaml") == Some(name));
-        let playbooks = match playbook {
-            None => &[],
-            // Where the name is wrong, all others are what it is compared with.
-            Some(name) => at(name).and_then(|at| PLAYBOOKS.get(at..=at)).unwrap_or(PLAYBOOKS),
-        };
         let mut library = Self::default();
         library.add_rules_for_run();
-        library.add_all(playbooks, files);
+        if let Some(name) = playbook {
+            library.add_playbooks_for_run(name);
+        }
+        files.into_iter().for_each(|file| library.add(file));
         library
     }
 
-    /// Adds built-in playbooks, and then files.
-    fn add_all(&mut self, playbooks: &[(&str, &str)], files: Vec<SourceFile>) {
-        let playbooks = playbooks.iter().map(|(name, text)| embedded(name, (*text).to_owned(), false));
-        playbooks.chain(files).for_each(|file| self.add(file));
+    /// Adds the built-in playbook of this name as a run reads it. Where there is none, all others: they are what the name is compared with.
+    fn add_playbooks_for_run(&mut self, name: &str) {
+        let name = format!("{name}.yaml");
+        let read = builtin::playbooks_for_run().and_then(|mut all| {
+            if all.contains_key(name.as_str()) {
+                all.retain(|file, _| *file == name);
+            }
+            all.into_iter().map(|(file, text)| Ok((file, serde_json::from_str(&text)?))).collect::<Result<Vec<_>, _>>()
+        });
+        match read {
+            Ok(all) => all.into_iter().for_each(|(file, playbook)| {
+                self.add_playbook(SourceFile::embedded(file, String::new()), playbook);
+            }),
+            Err(error) => self.problems.push(Problem::whole("the built-in playbooks", error.to_string())),
+        }
     }
 
     /// Adds the built-in rules as a run reads them. Their files have no text: that is for [`Library::read`].
     fn add_rules_for_run(&mut self) {
         match serde_json::from_str::<BTreeMap<String, RuleFile>>(builtin::RULES_FOR_RUN) {
-            Ok(all) => {
-                all.into_iter().for_each(|(name, rules)| self.add_rules(embedded(&name, String::new(), true), rules))
-            }
+            Ok(all) => all.into_iter().for_each(|(name, rules)| {
+                self.add_rules(SourceFile::embedded(&format!("rules/{name}"), String::new()), rules);
+            }),
             Err(error) => self.problems.push(Problem::whole("the built-in rules", error.to_string())),
         }
     }
@@ -111,9 +136,7 @@ impl Library {
     fn add(&mut self, file: SourceFile) {
         if !file.rules {
             match load::parse::<Playbook>(&file.label, &file.text) {
-                Ok(playbook) => {
-                    self.playbooks.insert(playbook.name.clone(), LoadedPlaybook { playbook, file });
-                }
+                Ok(playbook) => self.add_playbook(file, playbook),
                 Err(problem) => self.problems.push(problem),
             }
             return;
@@ -122,6 +145,10 @@ impl Library {
             Ok(rules) => self.add_rules(file, rules),
             Err(problem) => self.problems.push(problem),
         }
+    }
+
+    fn add_playbook(&mut self, file: SourceFile, playbook: Playbook) {
+        self.playbooks.insert(playbook.name.clone(), LoadedPlaybook { playbook, file });
     }
 
     fn add_rules(&mut self, file: SourceFile, RuleFile(rules): RuleFile) {

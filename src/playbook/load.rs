@@ -1,5 +1,5 @@
-//! YAML → types. The only place of the program that knows the YAML crate (`build.rs` reads rules with it as well); every error carries
-//! file, line and column.
+//! YAML → types. The only place of the program that knows the YAML crate, besides `build.rs`, which reads what is built in; every error
+//! carries file, line and column.
 
 use std::collections::HashSet;
 

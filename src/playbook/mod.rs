@@ -17,7 +17,7 @@ pub mod untested;
 pub mod words;
 
 pub use answer::{AnswerTest, Answering, PossibleCause, Seen, conclude};
-pub use builtin::PLAYBOOKS;
+pub use builtin::is_builtin;
 pub use error::{PlaybookError, Problem};
 pub use library::{Library, LoadedPlaybook, LoadedRule, SourceFile};
 pub use plan::{DEFAULT_BUDGET, Plan, PlannedStep, budget, duration, statuses_cited};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::playbook::{Library, LoadedPlaybook, PLAYBOOKS, Plan, PlaybookError, Problem, SourceFile, check, load};
+use crate::playbook::{Library, LoadedPlaybook, Plan, PlaybookError, Problem, SourceFile, check, is_builtin, load};
 use rdiag_kernel::host::files;
 use rdiag_model::Recording;
 
@@ -185,7 +185,7 @@ pub fn resolve(name: &str) -> Result<NamedPlaybook, PlaybookError> {
 pub fn resolve_among(name: &str, sources: &Sources) -> Result<NamedPlaybook, PlaybookError> {
     let named = (!is_path(name)).then_some(name);
     let (path, library) = (Path::new(name), sources.read(|files| Library::for_run(files, named)));
-    let loaded = if is_path(name) {
+    let mut loaded = if is_path(name) {
         let own = library.playbooks.values().find(|loaded| loaded.file.label == path.display().to_string());
         match own {
             Some(loaded) => loaded.clone(),
@@ -217,6 +217,9 @@ pub fn resolve_among(name: &str, sources: &Sources) -> Result<NamedPlaybook, Pla
     let foreign: Vec<_> = used.filter(|rule| rule.origin != "default").collect();
     let mut problems = Vec::new();
     if !loaded.file.builtin || !foreign.is_empty() {
+        if let Err(error) = loaded.file.unpack() {
+            return Err(PlaybookError::Read { path: loaded.file.label, source: error });
+        }
         problems = check::playbook(&loaded, &library, &catalogue);
     }
     problems.extend(foreign.into_iter().flat_map(|rule| check::rule(rule, &library, &catalogue, true)));
@@ -225,12 +228,7 @@ pub fn resolve_among(name: &str, sources: &Sources) -> Result<NamedPlaybook, Pla
     }
     let warnings = library.problems.clone();
     // A path says which file is meant.
-    let is_replaced = !is_path(name) && !loaded.file.builtin && PLAYBOOKS.iter().any(|(file, _)| is_of(file, name));
+    let is_replaced = !is_path(name) && !loaded.file.builtin && is_builtin(name);
     let notes = is_replaced.then(|| format!("{name} of {} is used, not the built-in one", loaded.file.label));
     Ok(NamedPlaybook { library, loaded, warnings, notes: notes.into_iter().collect() })
-}
-
-/// Whether a built-in file holds the playbook of this name.
-fn is_of(file: &str, name: &str) -> bool {
-    file.strip_suffix(".yaml") == Some(name)
 }

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
-use minijinja::Value;
-use rdiag_judge::rules::references::{has_fallback, references, template_references};
+use minijinja::{Environment, Value};
+use rdiag_judge::rules::references::{Reference, has_fallback, mentioned, references, template_references};
 use rdiag_judge::rules::{Expressions, Values};
 use rdiag_model::{Facts, Metrics, Reading, Stats, Status, Unit};
 
@@ -51,15 +51,23 @@ pub fn expression(data: &[u8]) -> bool {
     let Scene { expressions, context } = &*SCENE;
     let resolve = |path: &str| path.starts_with("cpu.busy.ratio").then(|| "cpu.busy.ratio".to_owned());
     if let Some(sentence) = text.strip_prefix("says ") {
-        let _ = template_references(sentence, &resolve);
+        let cited = template_references(sentence, &resolve);
+        let mentioned = mentioned(sentence, &resolve);
+        assert!(
+            cited.is_ok_and(|cited| cited == mentioned) || expressions.sentence(sentence).is_err(),
+            "{mentioned:?}"
+        );
         let Ok(sentence) = expressions.sentence(sentence) else { return false };
-        let _ = sentence.references(&resolve);
         if let Ok(said) = sentence.render(context) {
             assert!(said.len() <= MOST_TEXT, "a sentence of {} bytes", said.len());
         }
         return true;
     }
-    let _ = references(text, &resolve);
+    if let Ok(cited) = references(text, &|path| Some(path.to_owned())) {
+        let parsed = Environment::empty().compile_expression(text).map(|parsed| parsed.undeclared_variables(true));
+        let parsed = parsed.map(|paths| paths.into_iter().map(|path| Reference::Metric(path, None)).collect());
+        assert_eq!(Ok(cited), parsed.map_err(|error| error.to_string()), "what is found without a parser");
+    }
     let _ = has_fallback(text, "cpu.busy.ratio");
     let Ok(compiled) = expressions.compile(text) else { return false };
     let _ = compiled.references(&resolve);

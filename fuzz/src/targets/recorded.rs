@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use rdiag::playbook::PLAYBOOKS;
+use rdiag::playbook::LoadedPlaybook;
 use rdiag::report::diff::{self, Input};
 use rdiag::report::{self, Exported, Style};
 use rdiag::session::{self, NamedPlaybook};
@@ -17,12 +17,13 @@ use super::{profile, shown};
 /// The playbooks that rdiag has: finding one takes longer than judging by it.
 static NAMED: LazyLock<BTreeMap<String, NamedPlaybook>> = LazyLock::new(|| {
     let library = rdiag::playbook::Library::read(Vec::new());
-    let named = PLAYBOOKS.iter().filter_map(|(file, _)| {
-        let loaded = library.playbook(file.trim_end_matches(".yaml")).ok()?.clone();
-        let named = NamedPlaybook { library: library.clone(), loaded, warnings: Vec::new(), notes: Vec::new() };
-        Some((named.loaded.playbook.name.clone(), named))
-    });
-    named.collect()
+    let named = |loaded: &LoadedPlaybook| NamedPlaybook {
+        library: library.clone(),
+        loaded: loaded.clone(),
+        warnings: Vec::new(),
+        notes: Vec::new(),
+    };
+    library.playbooks.iter().map(|(name, loaded)| (name.clone(), named(loaded))).collect()
 });
 
 /// `rdiag analyze RECORDING`.

@@ -31,15 +31,8 @@ pub(super) fn expression(text: &str) -> Result<(), Error> {
 /// Whether a sentence with expressions in it is.
 pub(super) fn sentence(text: &str) -> Result<(), Error> {
     length(text)?;
-    let (mut rest, mut named) = (text, Vec::new());
-    while let Some((_, tag)) = rest.split_once('{') {
-        rest = tag;
-        let is_statement = tag.starts_with('%');
-        if !is_statement && !tag.starts_with('{') {
-            continue;
-        }
-        let tag = tag.get(1..).unwrap_or_default();
-        let inside = until(tag, if is_statement { "%}" } else { "}}" }).trim_matches(['-', '+']).trim();
+    let mut named = Vec::new();
+    for Tag { inside, is_statement } in tags(text) {
         parts(inside).map_err(wrong)?;
         numbers::multiplied(inside, &named).map_err(wrong)?;
         let word = inside.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').next().unwrap_or_default();
@@ -52,6 +45,25 @@ pub(super) fn sentence(text: &str) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+/// A tag of a sentence: `{{ … }}`, or the statement `{% … %}`.
+pub(super) struct Tag<'t> {
+    pub(super) inside: &'t str,
+    pub(super) is_statement: bool,
+}
+
+/// All that may be tags of a sentence, those within the texts of others as well.
+pub(super) fn tags(sentence: &str) -> impl Iterator<Item = Tag<'_>> {
+    sentence.match_indices('{').filter_map(|(at, _)| {
+        let tag = sentence.get(at + 1..)?;
+        let is_statement = tag.starts_with('%');
+        if !is_statement && !tag.starts_with('{') {
+            return None;
+        }
+        let inside = until(tag.get(1..)?, if is_statement { "%}" } else { "}}" }).trim_matches(['-', '+']).trim();
+        Some(Tag { inside, is_statement })
+    })
 }
 
 /// What stands before the end of a tag. In a text, and in a bracket that is open, the same signs end nothing.

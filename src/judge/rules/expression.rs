@@ -1,13 +1,13 @@
 //! The one expression language of rules, `when` and templates: minijinja, with the functions of this file.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::{Arc, LazyLock};
 
 use minijinja::value::{Kwargs, Serde, Value};
 use minijinja::{Environment, Error, ErrorKind, Expression, Template, UndefinedBehavior, escape_formatter};
 
 use super::references::{Reference, all_references};
-use super::{aggregates, bounds, culprit, filters};
+use super::{aggregates, bounds, culprit, filters, paths};
 use rdiag_model::{Facts, Metrics, Status};
 
 /// Steps that evaluating one expression may take; rules are not trusted.
@@ -24,23 +24,31 @@ pub struct Expressions {
 }
 
 /// An expression that was parsed once, to be evaluated in many contexts.
-pub struct Compiled<'e>(Expression<'e, 'e>);
+pub struct Compiled<'e> {
+    parsed: Expression<'e, 'e>,
+    /// What it was parsed from: quicker to look through than asking the parser.
+    text: &'e str,
+}
 
 impl Compiled<'_> {
     /// What it refers to. `resolve` finds the metric id at the start of a dotted path.
     pub fn references(&self, resolve: &dyn Fn(&str) -> Option<String>) -> BTreeSet<Reference> {
-        all_references(self.0.undeclared_variables(true), resolve)
+        all_references(self.paths(), resolve)
+    }
+
+    fn paths(&self) -> HashSet<String> {
+        paths::of_expression(self.text).unwrap_or_else(|| self.parsed.undeclared_variables(true))
     }
 
     /// The labels of the judged instance that it asks for: `class` of `label.class`.
     pub(super) fn labels(&self) -> BTreeSet<String> {
-        let paths = self.0.undeclared_variables(true);
+        let paths = self.paths();
         paths.iter().filter_map(|path| path.strip_prefix("label.").map(str::to_owned)).collect()
     }
 
     /// Evaluates it.
     pub fn eval(&self, context: &Value) -> Result<Value, Error> {
-        self.0.eval(context.clone())
+        self.parsed.eval(context.clone())
     }
 
     /// Evaluates it as a condition: anything but true and false is an error.
@@ -71,11 +79,6 @@ impl Compiled<'_> {
 pub struct Sentence<'e>(Template<'e, 'e>);
 
 impl Sentence<'_> {
-    /// What it refers to.
-    pub fn references(&self, resolve: &dyn Fn(&str) -> Option<String>) -> BTreeSet<Reference> {
-        all_references(self.0.undeclared_variables(true), resolve)
-    }
-
     /// Writes it out.
     pub fn render(&self, context: &Value) -> Result<String, Error> {
         let mut written = bounds::Written::default();
@@ -145,7 +148,7 @@ impl Expressions {
     /// Parses an expression.
     pub fn compile<'e>(&'e self, expression: &'e str) -> Result<Compiled<'e>, Error> {
         bounds::expression(expression)?;
-        self.env.compile_expression(expression).map(Compiled)
+        Ok(Compiled { parsed: self.env.compile_expression(expression)?, text: expression })
     }
 
     /// Parses a sentence.

@@ -11,6 +11,7 @@ mod levels;
 mod membership;
 mod mutants;
 mod numbers;
+mod paths;
 pub mod references;
 mod schema;
 mod selftest;

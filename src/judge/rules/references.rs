@@ -4,8 +4,8 @@ use std::collections::{BTreeSet, HashSet};
 
 use minijinja::Error;
 
-use super::bounds;
 use super::expression::{FUNCTIONS, PLAIN, STATUS_NAMES, VARIABLES};
+use super::{bounds, paths};
 use rdiag_model::Stats;
 
 /// What an expression refers to.
@@ -22,7 +22,9 @@ pub enum Reference {
 /// Parses an expression and says what it refers to. `resolve` finds the metric id at the start of a dotted path.
 pub fn references(expression: &str, resolve: &dyn Fn(&str) -> Option<String>) -> Result<BTreeSet<Reference>, Error> {
     bounds::expression(expression)?;
-    Ok(all_references(PLAIN.compile_expression(expression)?.undeclared_variables(true), resolve))
+    let compiled = PLAIN.compile_expression(expression)?;
+    let paths = paths::of_expression(expression).unwrap_or_else(|| compiled.undeclared_variables(true));
+    Ok(all_references(paths, resolve))
 }
 
 /// The same for a template.
@@ -31,7 +33,19 @@ pub fn template_references(
     resolve: &dyn Fn(&str) -> Option<String>,
 ) -> Result<BTreeSet<Reference>, Error> {
     bounds::sentence(template)?;
-    Ok(all_references(PLAIN.template_from_str(template)?.undeclared_variables(true), resolve))
+    let parsed = PLAIN.template_from_str(template)?;
+    Ok(all_references(parsed.undeclared_variables(true), resolve))
+}
+
+/// What a sentence mentions, without parsing it where that can be told; nothing if it is none.
+pub fn mentioned(sentence: &str, resolve: &dyn Fn(&str) -> Option<String>) -> BTreeSet<Reference> {
+    if bounds::sentence(sentence).is_err() {
+        return BTreeSet::new();
+    }
+    match paths::of_sentence(sentence) {
+        Some(paths) => all_references(paths, resolve),
+        None => template_references(sentence, resolve).unwrap_or_default(),
+    }
 }
 
 pub(super) fn all_references(paths: HashSet<String>, resolve: &dyn Fn(&str) -> Option<String>) -> BTreeSet<Reference> {

@@ -97,8 +97,8 @@ impl Judge<'_> {
     }
 
     pub(super) fn summary(&self, prepared: &PreparedRule<'_>, context: &Value, finding: &Finding) -> String {
-        let sentence = if finding.status.fired() { &prepared.says } else { &prepared.quiet };
-        let text = sentence.as_ref().and_then(|sentence| sentence.render(context).ok());
+        let sentence = prepared.sentence(finding.status.fired());
+        let text = sentence.and_then(|sentence| sentence.render(context).ok());
         let text = text.unwrap_or_else(|| plain_sentence(prepared.rule, finding.value));
         let mut text = text.split_whitespace().collect::<Vec<_>>().join(" ");
         if let Some(gone) = self.says_what_is_gone(prepared.rule).filter(|_| finding.status.fired()) {

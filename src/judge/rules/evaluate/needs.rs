@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use super::Judge;
 use crate::rules::Rule;
-use crate::rules::expression::{Compiled, Sentence};
-use crate::rules::references::{Reference, has_fallback, is_of_instance};
+use crate::rules::expression::Compiled;
+use crate::rules::references::{Reference, has_fallback, is_of_instance, mentioned};
 use rdiag_model::{Reading, Unavailable};
 
 /// What the expressions of a rule refer to.
@@ -70,8 +70,8 @@ impl Judge<'_> {
     }
 
     /// Notes the metrics that a sentence mentions.
-    pub(super) fn mentions(&self, needs: &mut Needs, sentence: &Sentence<'_>) {
-        for reference in sentence.references(&|path| self.resolve(path)) {
+    pub(super) fn mentions(&self, needs: &mut Needs, sentence: &str) {
+        for reference in mentioned(sentence, &|path| self.resolve(path)) {
             if let Reference::Metric(id, _) = reference {
                 needs.optional.insert(id);
             }

@@ -1,9 +1,12 @@
-//! A rule made ready for one window: its expressions and sentences are parsed once for all instances and intervals.
+//! A rule made ready for one window: its expressions are parsed once for all instances and intervals, and its sentences when the first is
+//! written. Most rules write one of their two, and those that ask for a verdict alone none.
+
+use std::cell::OnceCell;
 
 use super::needs::Needs;
 use super::{Judge, detail};
 use crate::rules::Rule;
-use crate::rules::expression::{Compiled, Sentence};
+use crate::rules::expression::{Compiled, Expressions, Sentence};
 use rdiag_model::Status;
 
 /// A rule, ready to be judged.
@@ -19,9 +22,17 @@ pub(super) struct PreparedRule<'w> {
     pub(super) applies: Option<Compiled<'w>>,
     pub(super) unless: Option<Compiled<'w>>,
     pub(super) culprit: Option<Compiled<'w>>,
-    /// None if it is no template; a plain sentence then takes its place.
-    pub(super) says: Option<Sentence<'w>>,
-    pub(super) quiet: Option<Sentence<'w>>,
+    expressions: &'w Expressions,
+    says: OnceCell<Option<Sentence<'w>>>,
+    quiet: OnceCell<Option<Sentence<'w>>>,
+}
+
+impl<'w> PreparedRule<'w> {
+    /// What it says when it fired, or when it did not; none if that is no template: a plain sentence then takes its place.
+    pub(super) fn sentence(&self, fired: bool) -> Option<&Sentence<'w>> {
+        let (place, text) = if fired { (&self.says, &self.rule.says) } else { (&self.quiet, &self.rule.quiet) };
+        place.get_or_init(|| self.expressions.sentence(text).ok()).as_ref()
+    }
 }
 
 impl Judge<'_> {
@@ -42,10 +53,10 @@ impl Judge<'_> {
         let culprit = rule.culprit.as_deref().map(|text| parse("culprit", text)).transpose()?;
         let applies = rule.applies.as_ref().map(|condition| parse("applies", &condition.when)).transpose()?;
         let unless = rule.unless.as_ref().map(|condition| parse("unless", &condition.when)).transpose()?;
-        let [says, quiet] = [&rule.says, &rule.quiet].map(|text| self.expressions.sentence(text).ok());
-        for sentence in [&says, &quiet].into_iter().flatten() {
+        for sentence in [&rule.says, &rule.quiet] {
             self.mentions(&mut needs, sentence);
         }
-        Ok(PreparedRule { rule, origin, needs, value, conditions, applies, unless, culprit, says, quiet })
+        let (expressions, says, quiet) = (&self.expressions, OnceCell::new(), OnceCell::new());
+        Ok(PreparedRule { rule, origin, needs, value, conditions, applies, unless, culprit, expressions, says, quiet })
     }
 }
