@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use crate::def::{Context, ParamDef, ParamKind};
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{Global, Hook, Kernel, Object, words};
-use rdiag_model::probe::Cell;
 use rdiag_model::{Reason, Unavailable};
 
 pub(super) const DEVICE: ParamDef = ParamDef {
@@ -180,7 +179,7 @@ pub(super) const OWNER_CAVEATS: &str = "The task is the one that began the reque
     A loop device's I/O appears there and, as its worker's, on the disk that its file lies on.";
 
 /// Stands in records for a time that is not known.
-pub(super) const UNKNOWN: u64 = u64::MAX;
+const UNKNOWN: u64 = u64::MAX;
 
 /// Loads a program that notes the owners of requests (owner.h), with one constant of its own, and attaches it.
 pub(super) fn load_with_owners(
@@ -205,18 +204,30 @@ pub(super) fn load_with_owners(
     Ok(object)
 }
 
-/// Name, process id and thread id; a request that was begun before the probe, or without its notice, has none.
-pub(super) fn owner(ids: u64, comm: &[u64]) -> [Cell; 3] {
-    if ids == 0 {
-        return ["(beginning not seen)".into(), Cell::Unknown(()), Cell::Unknown(())];
-    }
-    let (process, thread) = (ids >> 32, ids & 0xffff_ffff);
-    [words::text_of_words(comm).into(), process.to_string().into(), thread.to_string().into()]
+/// The task of a request; one that was begun before the probe, or without its notice, has none.
+pub(super) struct Owner {
+    /// Process << 32 | thread.
+    pub(super) ids: u64,
+    pub(super) comm: [u64; 2],
 }
 
-/// Nanoseconds as a cell.
-pub(super) fn time(nanoseconds: u64) -> Cell {
-    if nanoseconds == UNKNOWN { Cell::Unknown(()) } else { (nanoseconds as f64 * 1e-9).into() }
+impl Owner {
+    pub(super) fn name(&self) -> String {
+        if self.ids == 0 { "(beginning not seen)".to_owned() } else { words::text_of_words(&self.comm) }
+    }
+
+    pub(super) fn pid(&self) -> Option<String> {
+        (self.ids != 0).then(|| (self.ids >> 32).to_string())
+    }
+
+    pub(super) fn tid(&self) -> Option<String> {
+        (self.ids != 0).then(|| (self.ids & 0xffff_ffff).to_string())
+    }
+}
+
+/// Nanoseconds as seconds, where they are known.
+pub(super) fn time(nanoseconds: u64) -> Option<f64> {
+    (nanoseconds != UNKNOWN).then_some(nanoseconds as f64 * 1e-9)
 }
 
 /// REQ_OP_ numbers that mean the same in every kernel, and the bits of block.h.

@@ -61,6 +61,7 @@ mod stream;
 mod swapin;
 mod syncsnoop;
 mod syscount;
+mod table;
 mod tcplife;
 mod tcpretrans;
 mod tcptop;

@@ -1,9 +1,10 @@
 """What a privileged test proves, as the pieces of the tree that it stands for, and one digest of them.
 
-A test stands for: its own text with that of the helpers it uses, the probes it names (their code, their programs for the kernel and the parsers they import), the
-rules it names, what judges an exercise or an account of time where it is about one, what ABOUT says of its module, and the kernel it
-runs on. Comments, layout, imports and (below src) sentences do not count, nor does the way in which tests are scheduled. The sentences
-of a rule count for a test that reads them.
+A test stands for: its own text with that of the helpers it uses, the probes it names (their code, their programs for the kernel and the
+parsers they import), the rules it names, what judges an exercise or an account of time where it is about one, what ABOUT says of its
+module, and the kernel it runs on. What a probe makes of its readings (sums, tables) is alike on every kernel: it counts on this host and on
+the newest kernel of the matrix, and on the others counts what asks the kernel for something. Comments, layout, imports and (below src)
+sentences do not count, nor does the way in which tests are scheduled. The sentences of a rule count for a test that reads them.
 """
 
 import re
@@ -174,6 +175,50 @@ def folder(path: Path, but: tuple[str, ...] = ()) -> str:
     return digest(*texts)
 
 
+# Of what probes import from the door to the kernel: functions that ask it for nothing, and types of what it has answered.
+PURE = {"words", "hist", "Hist", "self", "Sample", "Summary", "Process", "Part", "Piece", "COMPILED", "Counted", "Count", "Event", "Kinds"}
+# What is made of readings.
+MADE = re.compile(r"\b(?:TableSpec|ProbeTable|Histogram|Column|Row|Cell)\b")
+
+
+@cache
+def asking(path: Path) -> str:
+    """The code of a probe that asks the kernel for something: its programs, the items that use what asks, and whatever these name, but
+    for what makes tables and distributions of readings."""
+    found, asks, todo = {}, set(), []
+    for file in [path] if path.is_file() else sorted(path.rglob("*")):
+        if "tests" in file.stem or file.suffix not in (".rs", ".c"):
+            continue
+        if file.suffix == ".c":
+            asks.add(program(file))
+            continue
+        text = file.read_text().split("#[cfg(test)]")[0]
+        imported = " ".join(re.findall(r"\brdiag_(?:kernel|proc)::[^;]*", " ".join(USE.findall(bare(text)))))
+        # The last name of each path: what stands before `::` is on the way to it.
+        names = set(re.findall(r"\b\w+\b(?!\s*::)", imported)) - PURE
+        uses = re.compile(rf"\b(?:rdiag_kernel|rdiag_proc{''.join(f'|{name}' for name in sorted(names))})\b")
+        for item in (rust(item) for item in items(text)):
+            match = DEFINED.search(re.sub(r"^(?:#\[[^\]]*\] ?)*", "", item))
+            if match:
+                found.setdefault(match.group(1) or match.group(2), []).append(item)
+            if uses.search(bare(item, texts=False)):
+                todo.append(item)
+    while todo:
+        item = todo.pop()
+        if item not in asks:
+            asks.add(item)
+            named = (other for name in set(NAME.findall(rust(item, texts=False))) for other in found.get(name, []))
+            todo.extend(other for other in named if not MADE.search(other))
+    # Where an item stands changes nothing, nor do sentences.
+    return digest(*sorted(rust(item, texts=False) for item in asks))
+
+
+@cache
+def declares(path: Path) -> bool:
+    """Whether a probe declares tables."""
+    return any("TableSpec" in file.read_text() for file in ([path] if path.is_file() else path.rglob("*.rs")))
+
+
 @cache
 def parsers(path: Path) -> str:
     """The parsers of src/proc that a file or folder imports; "" where it imports none."""
@@ -230,13 +275,16 @@ def mentioned() -> str:
     return digest(re.sub(r"^ *#.*\n", "", shares, flags=re.M), *(" ".join(saving) for saving in savings))
 
 
-def pieces(test: str) -> dict[str, str]:
-    """What a test stands for: a digest for each piece of the tree."""
+def pieces(test: str, whole: bool = True) -> dict[str, str]:
+    """What a test stands for: a digest for each piece of the tree. Of probes only what asks the kernel, where they are not meant as a
+    `whole`."""
     own = closure(test)
     texts = " ".join(text for item in own for text in TEXT.findall(KEY.sub("", item)))
     words = set(re.findall(r"[a-z0-9_.-]+", texts.replace("-", "_") + " " + texts)) | set(test.split("::")[-2].split("_", 1))
     found = {"test": digest(*own)}
-    found |= {f"probe {name}": folder(place) for name, place in probes().items() if name in words}
+    tables = ROOT / "src/probes/table.rs"
+    found |= {f"tables of {name}": folder(tables) for name, place in probes().items() if whole and name in words and declares(place)}
+    found |= {f"probe {name}": folder(place) if whole else asking(place) for name, place in probes().items() if name in words}
     of_test = rf"\bfn {test.rsplit('::', 1)[-1]}\b"
     worded = any(re.search(of_test, item) and READS_SENTENCES.search(item) for item in own)
     found |= {f"rule {name}": judged for name, judged in rules(worded).items() if name in words}
@@ -264,9 +312,17 @@ def pieces(test: str) -> dict[str, str]:
     return found
 
 
+@cache
+def newest() -> str:
+    """The pinned release of the newest series of the matrix."""
+    lines = (ROOT / "tests/vm/kernels.lock").read_text().splitlines()
+    return [line.split()[1] for line in lines if line and not line.startswith("#")][-1]
+
+
 def fingerprint(test: str, kernel: str) -> str:
     """One digest of all that a test stands for on a kernel."""
-    return digest(kernel, *(f"{name} {value}" for name, value in sorted(pieces(test).items())))
+    whole = kernel in ("host", newest())
+    return digest(kernel, *(f"{name} {value}" for name, value in sorted(pieces(test, whole).items())))
 
 
 def lane(test: str) -> str:

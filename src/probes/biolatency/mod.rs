@@ -6,11 +6,12 @@ use std::collections::BTreeMap;
 
 use super::block::{self, Devices};
 use crate::def::{Context, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
+use crate::table::TableSpec;
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::hist::Hist;
 use rdiag_kernel::mechanism::ebpf::{Global, Hook, Object, hist, include_bytes_aligned};
 use rdiag_model::metric::Pick;
-use rdiag_model::probe::{Column, Histogram, Output, ProbeTable, Row};
+use rdiag_model::probe::{Histogram, Output, ProbeTable};
 use rdiag_model::{Formula, MetricDef, Unavailable, Unit};
 
 pub(super) use percentiles::PROBE as BIOLATPCTS;
@@ -207,24 +208,13 @@ fn totals(all: &[Latency]) -> ProbeTable {
         let sum = sums.entry((&latency.device, latency.kind & 0xff)).or_default();
         *sum = (sum.0 + latency.ios, sum.1 + latency.bytes);
     }
-    let row = |((device, operation), (ios, bytes)): ((&str, u32), (u64, u64))| {
-        let operation = block::operation(operation);
-        let cells = vec![device.into(), operation.as_str().into(), (ios as f64).into(), (bytes as f64).into()];
-        Row { instance: format!("{device} {operation}"), cells }
-    };
-    ProbeTable {
-        id: "totals".into(),
-        title: "I/Os that ended".into(),
-        dimension: Some("block operation".into()),
-        columns: vec![
-            Column::text("device", "device"),
-            Column::text("operation", "operation"),
-            Column::number("ios", "I/Os", Unit::Count),
-            Column::number("bytes", "bytes", Unit::Bytes),
-        ],
-        rows: sums.into_iter().map(row).collect(),
-        ..ProbeTable::default()
-    }
+    TableSpec::<((&str, u32), (u64, u64))>::new("totals", "I/Os that ended")
+        .rows("block operation", |((device, kind), _)| format!("{device} {}", block::operation(*kind)))
+        .text("device", "device", |((device, _), _)| (*device).to_owned())
+        .text("operation", "operation", |((_, kind), _)| block::operation(*kind))
+        .number("ios", "I/Os", Unit::Count, |(_, (ios, _))| *ios as f64)
+        .number("bytes", "bytes", Unit::Bytes, |(_, (_, bytes))| *bytes as f64)
+        .all(sums)
 }
 
 #[cfg(test)]

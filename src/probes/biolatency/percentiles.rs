@@ -3,9 +3,10 @@
 use super::{ATTACH, CAVEATS, Latencies, Latency, QUEUED};
 use crate::block;
 use crate::def::{GivesStacks, Probe, ProbeDef, Taken};
+use crate::table::TableSpec;
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{Object, hist};
-use rdiag_model::probe::{Cell, Column, Output, ProbeTable, Row};
+use rdiag_model::probe::{HistogramRow, Output, ProbeTable};
 use rdiag_model::{Unavailable, Unit};
 
 pub(crate) static PROBE: ProbeDef = ProbeDef {
@@ -51,39 +52,29 @@ impl Probe for BioLatPcts {
 }
 
 fn table(all: &[Latency]) -> ProbeTable {
-    let mut columns = vec![
-        Column::text("device", "device"),
-        Column::text("operation", "operation"),
-        Column::number("count", "requests", Unit::Count),
-        Column::number("mean", "mean", Unit::Seconds),
-    ];
-    columns.extend(SHARES.iter().map(|(name, _)| Column::number(name, name, Unit::Seconds)));
-    columns.push(Column::number("max", "longest", Unit::Seconds));
-    ProbeTable {
-        id: "percentiles".into(),
-        title: "Percentiles of the latency of block requests (upper bounds, at most 12.5 % too high)".into(),
-        dimension: Some("block operation".into()),
-        columns,
-        rows: all.iter().filter_map(row).collect(),
-        ..ProbeTable::default()
+    let title = "Percentiles of the latency of block requests (upper bounds, at most 12.5 % too high)";
+    let mut spec = TableSpec::<(&Latency, HistogramRow)>::new("percentiles", title)
+        .rows("block operation", |(_, values)| values.instance.clone())
+        .text("device", "device", |(latency, _)| latency.device.clone())
+        .text("operation", "operation", |(latency, _)| block::operation(latency.kind))
+        .number("count", "requests", Unit::Count, |(_, values)| values.count as f64)
+        .number("mean", "mean", Unit::Seconds, |(_, values)| values.mean());
+    for (name, share) in SHARES {
+        spec = spec.number(name, name, Unit::Seconds, move |(_, values)| values.percentile(share));
     }
+    spec.number("max", "longest", Unit::Seconds, |(_, values)| values.max)
+        .all(all.iter().map(values).filter(|(_, values)| values.count > 0))
 }
 
-fn row(latency: &Latency) -> Option<Row> {
-    let operation = block::operation(latency.kind);
-    let instance = format!("{} {operation}", latency.device);
-    let values = hist::row(&instance, &latency.hist, 1e-9);
-    let mean = values.mean()?;
-    let mut cells: Vec<Cell> =
-        vec![latency.device.as_str().into(), operation.into(), (values.count as f64).into(), mean.into()];
-    cells.extend(SHARES.iter().map(|(_, share)| values.percentile(*share).map_or(Cell::Unknown(()), Cell::Number)));
-    cells.push(values.max.into());
-    Some(Row { instance, cells })
+fn values(latency: &Latency) -> (&Latency, HistogramRow) {
+    let instance = format!("{} {}", latency.device, block::operation(latency.kind));
+    (latency, hist::row(&instance, &latency.hist, 1e-9))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rdiag_model::probe::Cell;
 
     #[test]
     fn percentiles_rise_to_the_longest_and_an_operation_without_any_has_no_row() {

@@ -1,10 +1,11 @@
 //! Each block I/O: who wanted it, where and how much, how long it was queued and in the device.
 
-use super::block::{self, Devices};
+use super::block::{self, Devices, Owner};
 use crate::def::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
+use crate::table::TableSpec;
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{Global, Object, include_bytes_aligned, words};
-use rdiag_model::probe::{Cell, Column, Output, ProbeTable, Row};
+use rdiag_model::probe::{Cell, Output, ProbeTable, Row};
 use rdiag_model::{Unavailable, Unit};
 
 pub(super) static PROBE: ProbeDef = ProbeDef {
@@ -45,11 +46,7 @@ struct BioSnoop {
 
 /// I/Os since the last reading.
 #[derive(Debug, Default)]
-struct Ios {
-    rows: Vec<Row>,
-    others: u64,
-    others_bytes: f64,
-}
+struct Ios(ProbeTable);
 
 fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
     let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/biosnoop/biosnoop.bpf.o"));
@@ -66,7 +63,8 @@ impl Probe for BioSnoop {
 
     fn poll(&mut self, _: &Host) -> Result<(), Unavailable> {
         let Self { object, began, devices, ios } = self;
-        object.drain("events", MOST, |record| ios.add(record, *began, devices)).map(drop)
+        let spec = spec(*began, devices);
+        object.drain("events", MOST, |record| ios.add(record, &spec)).map(drop)
     }
 
     fn read(&mut self, host: &Host) -> Result<Taken, Unavailable> {
@@ -74,7 +72,7 @@ impl Probe for BioSnoop {
         let lost = self.object.take_counts("lost")?;
         // A device may have come meanwhile.
         self.devices = Devices::read(host);
-        let table = std::mem::take(&mut self.ios).table();
+        let table = std::mem::take(&mut self.ios).table(&spec(self.began, &self.devices));
         Ok(Taken {
             outputs: vec![Output::Events(table)],
             lost: vec![("the buffer was full", lost.iter().sum())],
@@ -83,60 +81,58 @@ impl Probe for BioSnoop {
     }
 }
 
+/// `struct ended` of the program.
+struct Ended {
+    at: u64,
+    owner: Owner,
+    latency: u64,
+    queued: u64,
+    bytes: u64,
+    sector: u64,
+    kind: u32,
+    device: u32,
+}
+
+impl Ended {
+    fn read(record: &[u8]) -> Self {
+        let words = std::array::from_fn(|at| words::word(record, at * 8));
+        let [at, ids, latency, queued, bytes, sector, kind_and_device, name, more] = words;
+        let owner = Owner { ids, comm: [name, more] };
+        let (kind, device) = (kind_and_device as u32, (kind_and_device >> 32) as u32);
+        Self { at, owner, latency, queued, bytes, sector, kind, device }
+    }
+}
+
+fn spec(began: f64, devices: &Devices) -> TableSpec<'_, Ended> {
+    TableSpec::<Ended>::new("ios", "Block I/Os")
+        .number("time", "time", Unit::Seconds, move |io| (io.at as f64 * 1e-9 - began).max(0.0))
+        .text("name", "task", |io| io.owner.name())
+        .text("pid", "pid", |io| io.owner.pid())
+        .text("tid", "tid", |io| io.owner.tid())
+        .text("device", "device", |io| devices.name(io.device))
+        .text("operation", "operation", |io| block::operation(io.kind))
+        .text("sector", "sector", |io| io.sector.to_string())
+        .sum("bytes", "bytes", Unit::Bytes, |io| io.bytes as f64)
+        .number("queued", "queued", Unit::Seconds, |io| block::time(io.queued))
+        .number("latency", "latency", Unit::Seconds, |io| block::time(io.latency))
+}
+
 impl Ios {
-    /// Adds a `struct ended` of the program.
-    fn add(&mut self, record: &[u8], began: f64, devices: &Devices) {
-        let word = |at: usize| words::word(record, at * 8);
-        let [at, ids, latency, queued, bytes, sector, kind_and_device] = [0, 1, 2, 3, 4, 5, 6].map(word);
-        if self.rows.len() >= ROWS {
-            self.others += 1;
-            self.others_bytes += bytes as f64;
-            return;
+    fn add(&mut self, record: &[u8], spec: &TableSpec<'_, Ended>) {
+        let (Self(table), io) = (self, Ended::read(record));
+        if table.rows.len() < ROWS {
+            table.rows.push(spec.row(&io));
+        } else {
+            spec.leave_out(&io, table);
         }
-        let mut cells = vec![(at as f64 * 1e-9 - began).max(0.0).into()];
-        cells.extend(block::owner(ids, &[word(7), word(8)]));
-        cells.extend([
-            devices.name((kind_and_device >> 32) as u32).into(),
-            block::operation(kind_and_device as u32).into(),
-            sector.to_string().into(),
-            (bytes as f64).into(),
-            block::time(queued),
-            block::time(latency),
-        ]);
-        self.rows.push(Row { instance: String::new(), cells });
     }
 
-    fn table(self) -> ProbeTable {
-        let mut table = ProbeTable {
-            id: "ios".into(),
-            title: "Block I/Os".into(),
-            dimension: None,
-            columns: vec![
-                Column::number("time", "time", Unit::Seconds),
-                Column::text("name", "task"),
-                Column::text("pid", "pid"),
-                Column::text("tid", "tid"),
-                Column::text("device", "device"),
-                Column::text("operation", "operation"),
-                Column::text("sector", "sector"),
-                Column::number("bytes", "bytes", Unit::Bytes),
-                Column::number("queued", "queued", Unit::Seconds),
-                Column::number("latency", "latency", Unit::Seconds),
-            ],
-            rows: self.rows,
-            others: self.others,
-            ..ProbeTable::default()
-        };
+    fn table(self, spec: &TableSpec<'_, Ended>) -> ProbeTable {
+        let Self(ProbeTable { mut rows, others, others_sum, .. }) = self;
         // Every CPU hands on its own events, so they come in order only nearly.
-        let time = |row: &Row| match row.cells.first() {
-            Some(Cell::Number(time)) => *time,
-            _ => 0.0,
-        };
-        table.rows.sort_by(|a, b| time(a).total_cmp(&time(b)));
-        if self.others > 0 {
-            table.others_sum.insert("bytes".into(), self.others_bytes);
-        }
-        table
+        let time = |row: &Row| row.cells.first().and_then(Cell::number).unwrap_or_default();
+        rows.sort_by(|a, b| time(a).total_cmp(&time(b)));
+        ProbeTable { rows, others, others_sum, ..spec.empty() }
     }
 }
 
@@ -154,10 +150,11 @@ mod tests {
 
     #[test]
     fn ios_are_lines_in_order_of_time_and_what_is_not_known_is_not_zero() {
-        let mut ios = Ios::default();
-        ios.add(&record(7_000_000_000, 4711 << 32 | 4712, 2_000_000), 5.0, &Devices::default());
-        ios.add(&record(6_000_000_000, 0, u64::MAX), 5.0, &Devices::default());
-        let table = ios.table();
+        let (devices, mut ios) = (Devices::default(), Ios::default());
+        let spec = spec(5.0, &devices);
+        ios.add(&record(7_000_000_000, 4711 << 32 | 4712, 2_000_000), &spec);
+        ios.add(&record(6_000_000_000, 0, u64::MAX), &spec);
+        let table = ios.table(&spec);
         let [first, second] = &table.rows[..] else { panic!("two rows") };
         assert_eq!(first.cells.len(), table.columns.len());
         assert_eq!(first.cells[1..4], ["(beginning not seen)".into(), Cell::Unknown(()), Cell::Unknown(())]);
@@ -169,12 +166,13 @@ mod tests {
 
     #[test]
     fn more_ios_than_a_reading_holds_are_counted_and_short_records_harm_nobody() {
-        let mut ios = Ios::default();
+        let (devices, mut ios) = (Devices::default(), Ios::default());
+        let spec = spec(0.0, &devices);
         for at in 0..ROWS as u64 + 3 {
-            ios.add(&record(at, 1 << 32, 1), 0.0, &Devices::default());
+            ios.add(&record(at, 1 << 32, 1), &spec);
         }
-        ios.add(&[1, 2, 3], 0.0, &Devices::default());
-        let table = ios.table();
+        ios.add(&[1, 2, 3], &spec);
+        let table = ios.table(&spec);
         assert_eq!((table.rows.len(), table.others, table.others_sum["bytes"]), (ROWS, 4, 3.0 * 4096.0));
     }
 }

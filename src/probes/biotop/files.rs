@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::{File, NamedSums, ON_DEVICE, Sums};
-use crate::block::{self, Devices};
+use super::{File, Io, NamedSums, ON_DEVICE, Sums};
+use crate::block::Devices;
+use crate::table::TableSpec;
 use rdiag_kernel::mechanism::ebpf::words;
-use rdiag_model::Unit;
-use rdiag_model::probe::{Column, ProbeTable, Row};
+use rdiag_model::probe::ProbeTable;
 
 /// The file that a process mostly used on a device: more than half of the time of all its requests there was for it.
 pub(super) fn mostly(sums: &[(u64, Sums)], files: &[(File, NamedSums)]) -> BTreeMap<u64, String> {
@@ -30,48 +30,14 @@ fn name([_, number, system]: &File, [_, _, _, _, _, _, _, _, name @ ..]: &NamedS
 pub(super) fn table(mut files: Vec<(File, NamedSums)>, top: usize, devices: &Devices) -> ProbeTable {
     files.retain(|(_, [ios, ..])| *ios > 0);
     files.sort_by_key(|(file, [_, bytes, _, _, time, ..])| (std::cmp::Reverse((*time, *bytes)), *file));
-    let mut table = ProbeTable {
-        id: "files".into(),
-        title: "Files by the time their I/O spent in devices".into(),
-        columns: vec![
-            Column::text("file", "file"),
-            Column::text("name", "process"),
-            Column::text("pid", "pid"),
-            Column::text("device", "device"),
-            Column::number("ios", "I/Os", Unit::Count),
-            Column::number("bytes", "bytes", Unit::Bytes),
-            Column::number("written", "of them written", Unit::Bytes),
-            Column::number("time", "time", Unit::Seconds),
-        ],
-        ..ProbeTable::default()
+    let io = |(file @ [user, number, system], named @ [sums @ .., _, _, _, _]): &(File, NamedSums)| {
+        let io = Io::new(*user, sums, devices);
+        Io { instance: format!("{} {system}:{number}", io.instance), file: Some(name(file, named)), ..io }
     };
-    for (at, (file @ [user, number, system], sums)) in files.iter().enumerate() {
-        let [ios, bytes, written, _, time, _, comm_0, comm_1, ..] = sums;
-        let (ios, bytes, written, time) = (*ios as f64, *bytes as f64, *written as f64, *time as f64 * 1e-9);
-        if at >= top {
-            table.others += 1;
-            for (column, value) in [("ios", ios), ("bytes", bytes), ("written", written), ("time", time)] {
-                *table.others_sum.entry(column.into()).or_default() += value;
-            }
-            continue;
-        }
-        let device = devices.name(*user as u32);
-        let [process, pid, _] = block::owner(user >> 32 << 32, &[*comm_0, *comm_1]);
-        table.rows.push(Row {
-            instance: format!("{} {device} {system}:{number}", user >> 32),
-            cells: vec![
-                name(file, sums).into(),
-                process,
-                pid,
-                device.into(),
-                ios.into(),
-                bytes.into(),
-                written.into(),
-                time.into(),
-            ],
-        });
-    }
-    table
+    let spec = TableSpec::<Io>::new("files", "Files by the time their I/O spent in devices")
+        .named(|io| io.instance.clone())
+        .text("file", "file", |io| io.file.clone());
+    super::columns(spec).top(files.iter().map(io), top)
 }
 
 #[cfg(test)]
@@ -119,5 +85,16 @@ mod tests {
         let told = ["(inode 13)", "(the file system itself, or the device)", "orders"];
         assert_eq!(names, told.map(Cell::from));
         assert_eq!((table.others, table.others_sum["ios"]), (1, 3.0));
+    }
+
+    #[test]
+    fn a_file_has_a_process_a_device_and_figures() {
+        let word = |text: &[u8; 8]| u64::from_ne_bytes(*text);
+        let sums = [4, 4096, 512, 4, 9_000, 0, word(b"dd\0\0\0\0\0\0"), 0, word(b"orders\0\0"), 0, 0, 0];
+        let table = table(vec![([7 << 32 | 254 << 20, 12, 65], sums)], 1, &Devices::default());
+        let [row] = &table.rows[..] else { panic!("{table:?}") };
+        assert_eq!(row.instance, "7 254:0 65:12");
+        assert_eq!(row.cells[..4], ["orders", "dd", "7", "254:0"].map(Cell::from));
+        assert_eq!(row.cells[4..], [4.0, 4096.0, 512.0, 9e3 * 1e-9].map(Cell::from));
     }
 }

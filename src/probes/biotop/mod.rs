@@ -4,12 +4,13 @@ mod files;
 
 use std::collections::BTreeMap;
 
-use super::block::{self, Devices};
+use super::block::{self, Devices, Owner};
 use crate::def::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
+use crate::table::TableSpec;
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{Global, Object, include_bytes_aligned};
 use rdiag_model::metric::Pick;
-use rdiag_model::probe::{Cell, Column, Output, ProbeTable, Row};
+use rdiag_model::probe::{Output, ProbeTable};
 use rdiag_model::{Formula, MetricDef, Unavailable, Unit};
 
 pub(super) static PROBE: ProbeDef = ProbeDef {
@@ -151,59 +152,63 @@ fn sum<const N: usize>(copies: &[[u64; N]]) -> [u64; N] {
 
 fn table(mut sums: Vec<(u64, Sums)>, mostly: &BTreeMap<u64, String>, top: usize, devices: &Devices) -> ProbeTable {
     sums.sort_by_key(|(key, [_, bytes, _, _, time, ..])| (std::cmp::Reverse((*time, *bytes)), *key));
-    let mut table = ProbeTable {
-        id: "processes".into(),
-        title: "Processes by the time their I/O spent in devices".into(),
-        dimension: Some("process".into()),
-        columns: vec![
-            Column::text("name", "process"),
-            Column::text("pid", "pid"),
-            Column::text("device", "device"),
-            Column::number("ios", "I/Os", Unit::Count),
-            Column::number("bytes", "bytes", Unit::Bytes),
-            Column::number("written", "of them written", Unit::Bytes),
-            Column::number("time", "time", Unit::Seconds),
-            Column::number("mean", "mean", Unit::Seconds),
-            Column::number("queued", "queued", Unit::Seconds),
-            Column::text("file", "mostly for"),
-        ],
-        ..ProbeTable::default()
-    };
-    for (at, (key, [ios, bytes, written, timed, time, queued, comm @ ..])) in sums.iter().enumerate() {
-        let seconds = |nanoseconds: u64| nanoseconds as f64 * 1e-9;
-        if at >= top {
-            table.others += 1;
-            let values = [*ios as f64, *bytes as f64, *written as f64, seconds(*time), seconds(*queued)];
-            for (column, value) in ["ios", "bytes", "written", "time", "queued"].into_iter().zip(values) {
-                *table.others_sum.entry(column.into()).or_default() += value;
-            }
-            continue;
+    let io = |(user, sums): &(u64, Sums)| Io { file: mostly.get(user).cloned(), ..Io::new(*user, sums, devices) };
+    let spec = TableSpec::<Io>::new("processes", "Processes by the time their I/O spent in devices")
+        .rows("process", |io| io.instance.clone());
+    columns(spec)
+        .number("mean", "mean", Unit::Seconds, |io| io.time.checked_div(io.timed).and_then(block::time))
+        .sum("queued", "queued", Unit::Seconds, |io| io.queued as f64 * 1e-9)
+        .text("file", "mostly for", |io| io.file.clone())
+        .top(sums.iter().map(io), top)
+}
+
+/// The columns that both tables have.
+fn columns(spec: TableSpec<'_, Io>) -> TableSpec<'_, Io> {
+    spec.text("name", "process", |io| io.owner.name())
+        .text("pid", "pid", |io| io.owner.pid())
+        .text("device", "device", |io| io.device.clone())
+        .sum("ios", "I/Os", Unit::Count, |io| io.ios as f64)
+        .sum("bytes", "bytes", Unit::Bytes, |io| io.bytes as f64)
+        .sum("written", "of them written", Unit::Bytes, |io| io.written as f64)
+        .sum("time", "time", Unit::Seconds, |io| io.time as f64 * 1e-9)
+}
+
+/// What a process did on a device, or with a file there.
+struct Io {
+    instance: String,
+    owner: Owner,
+    device: String,
+    ios: u64,
+    bytes: u64,
+    written: u64,
+    timed: u64,
+    time: u64,
+    queued: u64,
+    file: Option<String>,
+}
+
+impl Io {
+    fn new(user: u64, [ios, bytes, written, timed, time, queued, comm @ ..]: &Sums, devices: &Devices) -> Self {
+        let device = devices.name(user as u32);
+        Self {
+            instance: format!("{} {device}", user >> 32),
+            owner: Owner { ids: user >> 32 << 32, comm: *comm },
+            device,
+            ios: *ios,
+            bytes: *bytes,
+            written: *written,
+            timed: *timed,
+            time: *time,
+            queued: *queued,
+            file: None,
         }
-        let device = devices.name(*key as u32);
-        let [name, pid, _] = block::owner(key >> 32 << 32, comm);
-        let mean = if *timed > 0 { *time / timed } else { block::UNKNOWN };
-        table.rows.push(Row {
-            instance: format!("{} {device}", key >> 32),
-            cells: vec![
-                name,
-                pid,
-                device.into(),
-                (*ios as f64).into(),
-                (*bytes as f64).into(),
-                (*written as f64).into(),
-                seconds(*time).into(),
-                block::time(mean),
-                seconds(*queued).into(),
-                mostly.get(key).map_or(Cell::Unknown(()), |file| file.as_str().into()),
-            ],
-        });
     }
-    table
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rdiag_model::probe::Cell;
 
     fn name(text: &[u8; 8]) -> u64 {
         u64::from_ne_bytes(*text)

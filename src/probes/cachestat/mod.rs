@@ -3,10 +3,11 @@
 use super::calls;
 use super::file_ops::AT_CALLS;
 use crate::def::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
+use crate::table::TableSpec;
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{Global, Hook, Object, include_bytes_aligned, words};
 use rdiag_model::metric::Pick;
-use rdiag_model::probe::{Cell, Column, Output, ProbeTable, Row};
+use rdiag_model::probe::{Output, ProbeTable};
 use rdiag_model::{Formula, MetricDef, Unavailable, Unit};
 
 const ATTACH: &str = "vfs_read, at its return (sys_exit where it cannot be hooked); mm_filemap_add_to_page_cache; \
@@ -155,23 +156,37 @@ impl Probe for CacheStat {
     }
 }
 
-fn numbers() -> [Column; 7] {
-    [
-        Column::number("reads", "reads", Unit::Count),
-        Column::number("bytes", "bytes", Unit::Bytes),
-        Column::number("asked", "pages asked for", Unit::Count),
-        Column::number("missed", "missing", Unit::Count),
-        Column::number("hit", "found", Unit::Ratio),
-        Column::number("added", "pages added", Unit::Count),
-        Column::number("dirtied", "made dirty", Unit::Count),
-    ]
+/// The figures of a process, or of all together.
+struct Pages {
+    tgid: u32,
+    name: String,
+    reads: u64,
+    bytes: u64,
+    asked: u64,
+    missed: u64,
+    added: u64,
+    dirtied: u64,
 }
 
-/// The figures of a row; no share where nothing was asked for.
-fn cells([reads, bytes, asked, missed, added, dirtied, ..]: &Sums) -> [Cell; 7] {
-    let hit = if *asked > 0 { (1.0 - *missed as f64 / *asked as f64).into() } else { Cell::Unknown(()) };
-    let number = |value: &u64| Cell::from(*value as f64);
-    [number(reads), number(bytes), number(asked), number(missed), hit, number(added), number(dirtied)]
+impl Pages {
+    fn new((tgid, [reads, bytes, asked, missed, added, dirtied, name @ ..]): (u32, Sums)) -> Self {
+        Self { tgid, name: words::text_of_words(&name), reads, bytes, asked, missed, added, dirtied }
+    }
+
+    /// The share that was found; none where nothing was asked for.
+    fn hit(&self) -> Option<f64> {
+        (self.asked > 0).then(|| 1.0 - self.missed as f64 / self.asked as f64)
+    }
+}
+
+fn numbers(spec: TableSpec<'_, Pages>) -> TableSpec<'_, Pages> {
+    spec.sum("reads", "reads", Unit::Count, |pages| pages.reads as f64)
+        .sum("bytes", "bytes", Unit::Bytes, |pages| pages.bytes as f64)
+        .sum("asked", "pages asked for", Unit::Count, |pages| pages.asked as f64)
+        .sum("missed", "missing", Unit::Count, |pages| pages.missed as f64)
+        .number("hit", "found", Unit::Ratio, Pages::hit)
+        .sum("added", "pages added", Unit::Count, |pages| pages.added as f64)
+        .sum("dirtied", "made dirty", Unit::Count, |pages| pages.dirtied as f64)
 }
 
 /// One row, of all processes.
@@ -180,46 +195,25 @@ fn of_host(processes: &[(u32, Sums)]) -> ProbeTable {
     for (_, sums) in processes {
         all.iter_mut().zip(sums).take(6).for_each(|(sum, value)| *sum += value);
     }
-    ProbeTable {
-        id: "cache".into(),
-        title: "Pages that reads asked for".into(),
-        columns: numbers().to_vec(),
-        rows: vec![Row { instance: "host".into(), cells: cells(&all).to_vec() }],
-        ..ProbeTable::default()
-    }
+    let spec = TableSpec::<Pages>::new("cache", "Pages that reads asked for").named(|_| "host".to_owned());
+    numbers(spec).all([Pages::new((0, all))])
 }
 
 /// Most missing pages first, and the rest summed up.
 fn by_process(mut processes: Vec<(u32, Sums)>, top: usize) -> ProbeTable {
     processes
         .sort_by_key(|(tgid, [_, _, asked, missed, added, ..])| (std::cmp::Reverse((*missed, *asked, *added)), *tgid));
-    let mut table = ProbeTable {
-        id: "processes".into(),
-        title: "Processes by pages that were missing when they read them".into(),
-        dimension: Some("process".into()),
-        columns: [Column::text("name", "process"), Column::text("pid", "pid")].into_iter().chain(numbers()).collect(),
-        ..ProbeTable::default()
-    };
-    for (at, (tgid, sums @ [reads, bytes, asked, missed, added, dirtied, name @ ..])) in processes.iter().enumerate() {
-        if at >= top {
-            table.others += 1;
-            for (column, value) in ["reads", "bytes", "asked", "missed", "added", "dirtied"]
-                .into_iter()
-                .zip([reads, bytes, asked, missed, added, dirtied])
-            {
-                *table.others_sum.entry(column.into()).or_default() += *value as f64;
-            }
-            continue;
-        }
-        let who = [words::text_of_words(name).into(), tgid.to_string().into()];
-        table.rows.push(Row { instance: tgid.to_string(), cells: who.into_iter().chain(cells(sums)).collect() });
-    }
-    table
+    let spec = TableSpec::<Pages>::new("processes", "Processes by pages that were missing when they read them")
+        .rows("process", |pages| pages.tgid.to_string())
+        .text("name", "process", |pages| pages.name.clone())
+        .text("pid", "pid", |pages| pages.tgid.to_string());
+    numbers(spec).top(processes.into_iter().map(Pages::new), top)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rdiag_model::probe::Cell;
 
     const NAME: u64 = u64::from_ne_bytes(*b"grep\0\0\0\0");
 

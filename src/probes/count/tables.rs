@@ -7,10 +7,11 @@ use super::Key;
 use super::names::Names;
 use super::plan::{Plan, Value};
 use super::tabled;
+use crate::table::TableSpec;
 use rdiag_kernel::mechanism::ebpf::{hist, words};
 use rdiag_kernel::mechanism::symbols::{Part, Piece, Process, Sample};
 use rdiag_model::Unit;
-use rdiag_model::probe::{Cell, Column, Frame, Histogram, HistogramRow, Output, ProbeTable, Row};
+use rdiag_model::probe::{Frame, Histogram, HistogramRow, Output, ProbeTable};
 
 /// Where functions of the kernel are that are in no module.
 const KERNEL: &str = "[kernel]";
@@ -73,24 +74,16 @@ impl Plan {
     }
 
     /// What a row of the outputs is.
-    fn dimension(&self) -> Option<String> {
-        (self.has_key() || self.shows_point).then(|| "key".to_owned())
+    fn dimension(&self) -> Option<&'static str> {
+        (self.has_key() || self.shows_point).then_some("key")
     }
 
-    /// One column for each part of the key, then the figures.
-    fn columns(&self) -> Vec<Column> {
-        let point = self.shows_point.then(|| Column::text("point", "point"));
-        let name = self.by_comm.then(|| Column::text("name", "task"));
-        let mut columns: Vec<Column> = point.into_iter().chain(name).collect();
-        columns.extend(self.keys.iter().map(|(name, _)| Column::text(name, name)));
-        columns.push(Column::number("count", "times", Unit::Count));
-        columns.push(Column::number("per_second", "per second", Unit::PerSecond));
-        if let Some(value) = &self.value {
-            let (unit, _) = value.unit();
-            columns.push(Column::number("sum", &format!("sum of {}", value.name), unit));
-            columns.push(Column::number("mean", "mean", unit));
-        }
-        columns
+    /// Id and title of a column for each part of the key.
+    fn part_columns(&self) -> impl Iterator<Item = (&str, &str)> {
+        let point = self.shows_point.then_some(("point", "point"));
+        let name = self.by_comm.then_some(("name", "task"));
+        let keys = self.keys.iter().map(|(name, _)| (name.as_str(), name.as_str()));
+        point.into_iter().chain(name).chain(keys)
     }
 
     /// A sum with the stack that the kernel has named, and whether that may be cut.
@@ -165,28 +158,29 @@ pub(super) fn table(points: &[(&Plan, Vec<(Key, Sum)>)], names: &Names, seconds:
     let mut sorted: Vec<(Vec<String>, (u64, f64))> = rows.into_iter().collect();
     let size = |(count, sum): &(u64, f64)| if plan.value.is_some() { *sum } else { *count as f64 };
     sorted.sort_by(|(_, left), (_, right)| size(right).total_cmp(&size(left)));
-    let mut table = ProbeTable {
-        id: "counts".into(),
-        title: plan.heading(""),
-        dimension: plan.dimension(),
-        columns: plan.columns(),
-        ..ProbeTable::default()
-    };
-    for (at, (parts, (count, sum))) in sorted.into_iter().enumerate() {
-        let with_value = plan.value.is_some();
-        let figures = [count as f64, count as f64 / seconds].into_iter().chain(with_value.then_some(sum));
-        if at >= top {
-            table.others += 1;
-            for (id, figure) in ["count", "per_second", "sum"].into_iter().zip(figures) {
-                *table.others_sum.entry(id.into()).or_default() += figure;
-            }
-            continue;
-        }
-        let figures = figures.chain(with_value.then(|| sum / count.max(1) as f64));
-        let cells = parts.iter().cloned().map(Cell::from).chain(figures.map(Cell::from));
-        table.rows.push(Row { instance: parts.join(", "), cells: cells.collect() });
+    let mut spec = TableSpec::<(Vec<String>, (u64, f64))>::new("counts", plan.heading(""));
+    if let Some(dimension) = plan.dimension() {
+        spec = spec.rows(dimension, |(parts, _)| parts.join(", "));
     }
-    table
+    for (at, (id, title)) in plan.part_columns().enumerate() {
+        spec = spec.text(id, title, move |(parts, _)| parts.get(at).cloned());
+    }
+    spec = spec.sum("count", "times", Unit::Count, |(_, (count, _))| *count as f64).sum(
+        "per_second",
+        "per second",
+        Unit::PerSecond,
+        |(_, (count, _))| *count as f64 / seconds,
+    );
+    if let Some(value) = &plan.value {
+        let (unit, _) = value.unit();
+        spec = spec.sum("sum", &format!("sum of {}", value.name), unit, |(_, (_, sum))| *sum).number(
+            "mean",
+            "mean",
+            unit,
+            |(_, (count, sum))| sum / (*count).max(1) as f64,
+        );
+    }
+    spec.top(sorted, top)
 }
 
 /// Distributions by key, largest count first; and how many values were left out.
@@ -236,6 +230,7 @@ fn distribution(plan: &Plan, unit: Unit, mut rows: Vec<HistogramRow>, top: usize
     rows.truncate(top);
     let name = plan.value.as_ref().map_or("", |value| value.name.as_str());
     let title = plan.heading(&format!("{name} of "));
-    let histogram = Histogram { id: "values".into(), title, unit, dimension: plan.dimension(), rows };
+    let dimension = plan.dimension().map(str::to_owned);
+    let histogram = Histogram { id: "values".into(), title, unit, dimension, rows };
     (Output::Histogram(histogram), left_out)
 }

@@ -1,11 +1,12 @@
 //! How long tasks stay on a CPU at a time, or off it.
 
 use crate::def::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
+use crate::table::TableSpec;
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::hist;
 use rdiag_kernel::mechanism::ebpf::{Global, Hook, Object, include_bytes_aligned, words};
 use rdiag_model::metric::Pick;
-use rdiag_model::probe::{Column, Histogram, Output, ProbeTable, Row};
+use rdiag_model::probe::{Histogram, HistogramRow, Output};
 use rdiag_model::{Formula, MetricDef, Unavailable, Unit};
 
 pub(super) static PROBE: ProbeDef = ProbeDef {
@@ -115,53 +116,42 @@ impl Probe for CpuDist {
 /// The tasks with the longest sums: a table, and their distributions.
 fn of_tasks(mut tasks: Vec<(u32, TaskDist)>, what: &str, top: usize) -> Vec<Output> {
     tasks.sort_by_key(|(_, [_, sum, ..])| std::cmp::Reverse(*sum));
-    let mut table = ProbeTable {
-        id: "tasks".into(),
-        title: format!("{what} by task"),
-        dimension: Some("task".into()),
-        columns: vec![
-            Column::text("name", "task"),
-            Column::text("pid", "pid"),
-            Column::text("tid", "tid"),
-            Column::number("time", "time", Unit::Seconds),
-            Column::number("count", "times", Unit::Count),
-            Column::number("mean", "mean", Unit::Seconds),
-            Column::number("max", "longest", Unit::Seconds),
-        ],
-        ..ProbeTable::default()
-    };
-    let mut histogram = Histogram {
+    let tasks: Vec<Task> = tasks.iter().map(Task::new).collect();
+    let table = TableSpec::<&Task>::new("tasks", format!("{what} by task"))
+        .rows("task", |task| format!("{}:{}", task.tid, task.born))
+        .text("name", "task", |task| task.name.clone())
+        .text("pid", "pid", |task| task.tgid.to_string())
+        .text("tid", "tid", |task| task.tid.to_string())
+        .sum("time", "time", Unit::Seconds, |task| task.stays.sum)
+        .sum("count", "times", Unit::Count, |task| task.stays.count as f64)
+        .number("mean", "mean", Unit::Seconds, |task| task.stays.mean().unwrap_or(0.0))
+        .number("max", "longest", Unit::Seconds, |task| task.stays.max)
+        .top(&tasks, top);
+    let histogram = Histogram {
         id: "by_task".into(),
         title: what.to_owned(),
         unit: Unit::Seconds,
         dimension: Some("task_name".into()),
-        rows: Vec::new(),
+        rows: tasks.into_iter().take(top).map(|task| task.stays).collect(),
     };
-    for (at, (tid, dist)) in tasks.iter().enumerate() {
-        let Some((own, [born, tgid, comm @ ..])) = dist.split_first_chunk::<{ hist::WORDS }>() else { continue };
-        let row = hist::row("", own, 1e-9);
-        if at >= top {
-            table.others += 1;
-            *table.others_sum.entry("time".into()).or_default() += row.sum;
-            *table.others_sum.entry("count".into()).or_default() += row.count as f64;
-            continue;
-        }
-        let name = words::text_of_words(comm);
-        table.rows.push(Row {
-            instance: format!("{tid}:{born}"),
-            cells: vec![
-                name.as_str().into(),
-                tgid.to_string().into(),
-                tid.to_string().into(),
-                row.sum.into(),
-                (row.count as f64).into(),
-                row.mean().unwrap_or(0.0).into(),
-                row.max.into(),
-            ],
-        });
-        histogram.rows.push(hist::row(&format!("{name} {tid}"), own, 1e-9));
-    }
     vec![Output::Table(table), Output::Histogram(histogram)]
+}
+
+/// A task and the distribution of its stays.
+struct Task {
+    tid: u32,
+    born: u64,
+    tgid: u64,
+    name: String,
+    stays: HistogramRow,
+}
+
+impl Task {
+    fn new((tid, [own @ .., born, tgid, name, more]): &(u32, TaskDist)) -> Self {
+        let name = words::text_of_words(&[*name, *more]);
+        let stays = hist::row(&format!("{name} {tid}"), own, 1e-9);
+        Self { tid: *tid, born: *born, tgid: *tgid, name, stays }
+    }
 }
 
 #[cfg(test)]
@@ -181,5 +171,18 @@ mod tests {
         assert_eq!((table.rows[0].instance.as_str(), &table.rows[0].cells[4]), ("6:9", &2.0.into()));
         assert_eq!((table.others, table.others_sum["count"]), (2, 5.0));
         assert_eq!((histogram.rows.len(), histogram.rows[0].instance.as_str()), (1, "a task 6"));
+    }
+
+    #[test]
+    fn a_task_has_a_name_ids_and_figures() {
+        let mut dist: TaskDist = [0; hist::WORDS + 4];
+        dist[..4].copy_from_slice(&[2, 3_000, 2_000, 2]);
+        dist[hist::WORDS..].copy_from_slice(&[9, 1, u64::from_ne_bytes(*b"a task\0\0"), 0]);
+        let found = of_tasks(vec![(5, dist)], "Time on a CPU", 1);
+        let [Output::Table(table), _] = &found[..] else { panic!("{found:?}") };
+        let sum = 3e3 * 1e-9;
+        let figures = [sum.into(), 2.0.into(), (sum / 2.0).into(), (2e3 * 1e-9).into()];
+        assert_eq!(table.rows[0].cells[..3], ["a task".into(), "1".into(), "5".into()]);
+        assert_eq!(table.rows[0].cells[3..], figures);
     }
 }

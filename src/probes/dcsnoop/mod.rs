@@ -3,9 +3,10 @@
 use super::file_ops;
 use super::stream::{self, Events};
 use crate::def::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
+use crate::table::TableSpec;
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{Global, Hook, Kernel, Object, include_bytes_aligned, words};
-use rdiag_model::probe::{Cell, Column, Output, ProbeTable, Row};
+use rdiag_model::probe::{Cell, Column, Output, ProbeTable};
 use rdiag_model::{Unavailable, Unit};
 
 pub(super) static PROBE: ProbeDef = ProbeDef {
@@ -164,35 +165,33 @@ fn line(record: &[u8]) -> Vec<Cell> {
 fn by_process(mut processes: Vec<(u32, Sums)>, top: usize) -> ProbeTable {
     processes
         .sort_by_key(|(tgid, [lookups, _, found, absent, ..])| (std::cmp::Reverse((found + absent, *lookups)), *tgid));
-    let mut table = ProbeTable {
-        id: "processes".into(),
-        title: "Processes by names that file systems were asked for".into(),
-        dimension: Some("process".into()),
-        columns: vec![
-            Column::text("name", "process"),
-            Column::text("pid", "pid"),
-            Column::number("lookups", "lookups", Unit::Count),
-            Column::number("known", "known to be absent", Unit::Count),
-            Column::number("found", "found by asking", Unit::Count),
-            Column::number("absent", "not found by asking", Unit::Count),
-            Column::number("took", "time of asking", Unit::Seconds),
-        ],
-        ..ProbeTable::default()
-    };
-    for (at, (tgid, [lookups, known, found, absent, took, name @ ..])) in processes.iter().enumerate() {
-        let numbers = [*lookups as f64, *known as f64, *found as f64, *absent as f64, *took as f64 * 1e-9];
-        if at >= top {
-            table.others += 1;
-            for (column, value) in ["lookups", "known", "found", "absent", "took"].into_iter().zip(numbers) {
-                *table.others_sum.entry(column.into()).or_default() += value;
-            }
-            continue;
-        }
-        let who = [words::text_of_words(name).into(), tgid.to_string().into()];
-        let cells = who.into_iter().chain(numbers.map(Cell::from)).collect();
-        table.rows.push(Row { instance: tgid.to_string(), cells });
+    TableSpec::<Process>::new("processes", "Processes by names that file systems were asked for")
+        .rows("process", |process| process.tgid.to_string())
+        .text("name", "process", |process| process.name.clone())
+        .text("pid", "pid", |process| process.tgid.to_string())
+        .sum("lookups", "lookups", Unit::Count, |process| process.lookups as f64)
+        .sum("known", "known to be absent", Unit::Count, |process| process.known as f64)
+        .sum("found", "found by asking", Unit::Count, |process| process.found as f64)
+        .sum("absent", "not found by asking", Unit::Count, |process| process.absent as f64)
+        .sum("took", "time of asking", Unit::Seconds, |process| process.took as f64 * 1e-9)
+        .top(processes.into_iter().map(Process::new), top)
+}
+
+/// A process as the program noted it.
+struct Process {
+    tgid: u32,
+    name: String,
+    lookups: u64,
+    known: u64,
+    found: u64,
+    absent: u64,
+    took: u64,
+}
+
+impl Process {
+    fn new((tgid, [lookups, known, found, absent, took, name @ ..]): (u32, Sums)) -> Self {
+        Self { tgid, name: words::text_of_words(&name), lookups, known, found, absent, took }
     }
-    table
 }
 
 #[cfg(test)]

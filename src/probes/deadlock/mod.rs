@@ -6,12 +6,13 @@ use std::collections::HashMap;
 
 use super::kept::{self, Kept};
 use crate::def::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
+use crate::table::TableSpec;
 use cycles::{Cycle, Order, Seen};
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{Moments, Object, include_bytes_aligned, words};
 use rdiag_kernel::mechanism::points;
 use rdiag_kernel::mechanism::symbols::{Piece, Process, Sample, Summary, Symbols, summarize};
-use rdiag_model::probe::{Cell, Column, Output, ProbeTable, Row};
+use rdiag_model::probe::{Output, ProbeTable};
 use rdiag_model::{Reason, Unavailable, Unit};
 
 pub(super) static PROBE: ProbeDef = ProbeDef {
@@ -157,34 +158,39 @@ fn circles(
     function: impl Fn(&Seen, u64) -> String,
     top: usize,
 ) -> ProbeTable {
-    let row = |cycle: &Cycle| {
-        let seen: Vec<&Seen> = cycle.orders.iter().filter_map(|order| orders.get(order)).collect();
-        let name = seen.first().map(|seen| words::text_of_words(&seen.comm)).unwrap_or_default();
-        let functions: Vec<String> = seen.iter().map(|seen| function(seen, cycle.tgid)).collect();
-        let cells: Vec<Cell> = vec![
-            name.as_str().into(),
-            cycle.tgid.to_string().into(),
-            cycle.told().into(),
-            functions.join(", ").into(),
-            (cycle.orders.len() as f64).into(),
-            (cycle.count as f64).into(),
-        ];
-        Row { instance: format!("{name} (pid {}) {}", cycle.tgid, cycle.told()), cells }
-    };
-    ProbeTable {
-        id: "circles".into(),
-        title: "Mutexes that are taken in contradicting orders".into(),
-        dimension: Some("circle".into()),
-        columns: vec![
-            Column::text("name", "task"),
-            Column::text("pid", "pid"),
-            Column::text("order", "held, then asked for"),
-            Column::text("functions", "asked for in"),
-            Column::number("locks", "mutexes", Unit::Count),
-            Column::number("count", "times at least", Unit::Count),
-        ],
-        rows: found.iter().take(top).map(row).collect(),
-        others: found.len().saturating_sub(top) as u64,
-        ..ProbeTable::default()
+    let seen = |cycle: &Cycle| -> Vec<&Seen> { cycle.orders.iter().filter_map(|order| orders.get(order)).collect() };
+    let name = |cycle: &Cycle| seen(cycle).first().map(|seen| words::text_of_words(&seen.comm)).unwrap_or_default();
+    TableSpec::<&Cycle>::new("circles", "Mutexes that are taken in contradicting orders")
+        .rows("circle", |cycle| format!("{} (pid {}) {}", name(cycle), cycle.tgid, cycle.told()))
+        .text("name", "task", |cycle| name(cycle))
+        .text("pid", "pid", |cycle| cycle.tgid.to_string())
+        .text("order", "held, then asked for", |cycle| cycle.told())
+        .text("functions", "asked for in", |cycle| {
+            let functions: Vec<String> = seen(cycle).into_iter().map(|seen| function(seen, cycle.tgid)).collect();
+            functions.join(", ")
+        })
+        .number("locks", "mutexes", Unit::Count, |cycle| cycle.orders.len() as f64)
+        .number("count", "times at least", Unit::Count, |cycle| cycle.count as f64)
+        .top(found, top)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rdiag_model::probe::Cell;
+
+    #[test]
+    fn a_circle_is_told_with_who_goes_through_it_and_where() {
+        let importer = u64::from_ne_bytes(*b"importer");
+        let seen = |(order, count, tid)| (order, Seen::of([count, 0, 1, tid, 0, importer, 0]));
+        let orders: HashMap<Order, Seen> = [([7, 16, 32], 5, 8), ([7, 32, 16], 3, 9)].map(seen).into();
+        let found = cycles::find(&orders);
+        let table = |top| circles(&found, &orders, |seen, tgid| format!("f{} of {tgid}", seen.count), top);
+        let one = table(1);
+        let [row] = &one.rows[..] else { panic!("{found:?}") };
+        assert_eq!(row.instance, "importer (pid 7) 0x10 → 0x20 → 0x10");
+        let texts = ["importer", "7", "0x10 → 0x20 → 0x10", "f5 of 7, f3 of 7"].map(Cell::from);
+        assert_eq!(row.cells, [&texts[..], &[2.0, 3.0].map(Cell::from)].concat());
+        assert_eq!((one.others, table(0).others, table(0).others_sum.len()), (0, 1, 0));
     }
 }

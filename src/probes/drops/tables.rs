@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 
 use crate::owners::Owners;
 use crate::sockets;
+use crate::table::TableSpec;
 use rdiag_model::Unit;
-use rdiag_model::probe::{Cell, Column, ProbeTable, Row};
+use rdiag_model::probe::{Cell, ProbeTable};
 
 /// `struct drop` of the program: the place; reason << 32 | protocol.
 pub(super) type Key = [u64; 2];
@@ -33,17 +34,16 @@ const NO_REASON: u32 = u32::MAX;
 const SUBSYSTEM_BITS: u32 = 16;
 
 /// The name of a reason, as the kernel's types have it.
-fn reason(number: u32, names: &BTreeMap<u32, String>) -> Cell {
+fn reason(number: u32, names: &BTreeMap<u32, String>) -> Option<String> {
     if number == NO_REASON {
-        return Cell::Unknown(());
+        return None;
     }
     let name = names.get(&number).map(|name| name.strip_prefix("SKB_DROP_REASON_").unwrap_or(name).to_owned());
     let own = 1 << SUBSYSTEM_BITS;
-    name.unwrap_or_else(|| match number / own {
+    Some(name.unwrap_or_else(|| match number / own {
         0 => format!("reason {number}"),
         subsystem => format!("reason {} of subsystem {subsystem}", number % own),
-    })
-    .into()
+    }))
 }
 
 /// EtherType, `include/uapi/linux/if_ether.h`.
@@ -74,78 +74,49 @@ pub(super) fn drops(
     }
     let mut rows: Vec<_> = rows.into_iter().collect();
     rows.sort_by_key(|(_, sum)| Reverse(sum.packets));
-    let left_out = rows.split_off(top.min(rows.len()));
-    let others = |of: fn(&Sum) -> u64| left_out.iter().map(|(_, sum)| of(sum) as f64).sum::<f64>();
-    let row = |((function, number, frame), sum): ((String, u32, u64), Sum)| {
-        let (reason, protocol) = (reason(number, names), protocol(frame));
-        let told = reason.text().map_or_else(String::new, |reason| format!("{reason} "));
-        Row {
-            instance: format!("{told}in {function} ({protocol})"),
-            cells: vec![
-                reason,
-                function.into(),
-                protocol.into(),
-                (sum.packets as f64).into(),
-                (sum.bytes as f64).into(),
-            ],
-        }
-    };
-    ProbeTable {
-        id: "drops".into(),
-        title: "Packets thrown away".into(),
-        dimension: Some("reason and function".into()),
-        columns: vec![
-            Column::text("reason", "reason"),
-            Column::text("function", "in function"),
-            Column::text("protocol", "protocol"),
-            Column::number("packets", "packets", Unit::Count),
-            Column::number("bytes", "bytes", Unit::Bytes),
-        ],
-        others: left_out.len() as u64,
-        others_sum: if left_out.is_empty() {
-            BTreeMap::new()
-        } else {
-            [("packets".into(), others(|sum| sum.packets)), ("bytes".into(), others(|sum| sum.bytes))].into()
-        },
-        rows: rows.into_iter().map(row).collect(),
-    }
+    TableSpec::<((String, u32, u64), Sum)>::new("drops", "Packets thrown away")
+        .rows("reason and function", |((function, number, frame), _)| {
+            let told = reason(*number, names).map_or_else(String::new, |reason| format!("{reason} "));
+            format!("{told}in {function} ({})", protocol(*frame))
+        })
+        .text("reason", "reason", |((_, number, _), _)| reason(*number, names))
+        .text("function", "in function", |((function, ..), _)| function.clone())
+        .text("protocol", "protocol", |((.., frame), _)| protocol(*frame))
+        .sum("packets", "packets", Unit::Count, |(_, sum)| sum.packets as f64)
+        .sum("bytes", "bytes", Unit::Bytes, |(_, sum)| sum.bytes as f64)
+        .top(rows, top)
 }
 
 /// Datagrams by the socket that had no room for them, most first.
 pub(super) fn receivers(counts: BTreeMap<Receiver, u64>, owners: &Owners, top: usize) -> ProbeTable {
     let mut rows: Vec<_> = counts.into_iter().collect();
     rows.sort_by_key(|(_, count)| Reverse(*count));
-    let left_out = rows.split_off(top.min(rows.len()));
-    let row = |(receiver, count): (Receiver, u64)| {
-        let record: Vec<u8> = receiver.iter().flat_map(|word| word.to_ne_bytes()).collect();
-        let [local, remote] = sockets::ends(&record, 8);
+    let socket = |(receiver, datagrams): (Receiver, u64)| {
         let [inode, ..] = receiver;
-        let [name, pid] = owners.cells(inode);
-        let text = |cell: &Cell| cell.text().unwrap_or("?").to_owned();
-        Row {
-            instance: format!("{} {} {} {inode}", text(&name), text(&local), text(&remote)),
-            cells: vec![name, pid, local, remote, (count as f64).into()],
-        }
+        let text = |cell: Cell| cell.text().map(str::to_owned);
+        let [name, pid] = owners.cells(inode).map(text);
+        let [local, remote] = sockets::ends(&receiver.map(u64::to_ne_bytes).concat(), 8).map(text);
+        Socket { inode, name, pid, local, remote, datagrams }
     };
-    ProbeTable {
-        id: "receivers".into(),
-        title: "Datagrams that found no room in a UDP socket".into(),
-        dimension: Some("UDP socket".into()),
-        columns: vec![
-            Column::text("name", "task"),
-            Column::text("pid", "pid"),
-            Column::text("local", "local"),
-            Column::text("remote", "remote"),
-            Column::number("datagrams", "datagrams", Unit::Count),
-        ],
-        others: left_out.len() as u64,
-        others_sum: if left_out.is_empty() {
-            BTreeMap::new()
-        } else {
-            [("datagrams".into(), left_out.iter().map(|(_, count)| *count as f64).sum())].into()
-        },
-        rows: rows.into_iter().map(row).collect(),
-    }
+    let known = |text: &Option<String>| text.clone().unwrap_or_else(|| "?".to_owned());
+    TableSpec::<Socket>::new("receivers", "Datagrams that found no room in a UDP socket")
+        .rows("UDP socket", |of| format!("{} {} {} {}", known(&of.name), known(&of.local), known(&of.remote), of.inode))
+        .text("name", "task", |of| of.name.clone())
+        .text("pid", "pid", |of| of.pid.clone())
+        .text("local", "local", |of| of.local.clone())
+        .text("remote", "remote", |of| of.remote.clone())
+        .sum("datagrams", "datagrams", Unit::Count, |of| of.datagrams as f64)
+        .top(rows.into_iter().map(socket), top)
+}
+
+/// A socket that had no room for datagrams.
+struct Socket {
+    inode: u64,
+    name: Option<String>,
+    pid: Option<String>,
+    local: Option<String>,
+    remote: Option<String>,
+    datagrams: u64,
 }
 
 #[cfg(test)]
@@ -179,8 +150,8 @@ mod tests {
 
     #[test]
     fn reasons_without_a_name_keep_their_number() {
-        assert_eq!(reason(77, &names()), "reason 77".into());
-        assert_eq!(reason(2 << 16 | 7, &names()), "reason 7 of subsystem 2".into());
+        assert_eq!(reason(77, &names()).as_deref(), Some("reason 77"));
+        assert_eq!(reason(2 << 16 | 7, &names()).as_deref(), Some("reason 7 of subsystem 2"));
     }
 
     #[test]

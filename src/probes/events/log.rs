@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
+use crate::table::TableSpec;
 use rdiag_kernel::mechanism::tracefs::records::{Head, Kinds};
 use rdiag_model::Unit;
-use rdiag_model::probe::{Cell, Column, ProbeTable, Row};
+use rdiag_model::probe::ProbeTable;
 
 /// Events that are kept for a reading; later ones are only counted.
 const ROWS: usize = 10_000;
@@ -95,35 +96,17 @@ impl Log {
                 (std::mem::take(&mut self.rows), std::mem::take(&mut self.others))
             }
         };
-        let row = |kept: Kept| {
-            let fields = text(&kept);
-            let cells = vec![
-                self.clock.time(kept.time).into(),
-                kept.cpu.to_string().into(),
-                kept.task.map_or(Cell::Unknown(()), Cell::Text),
-                kept.head.tid.to_string().into(),
-                kinds.name(kept.head.kind).into(),
-                kept.head.context().into(),
-                fields.into(),
-            ];
-            Row { instance: String::new(), cells }
-        };
-        let events = ProbeTable {
-            id: "events".into(),
-            title: "Events".into(),
-            columns: vec![
-                Column::number("time", "time", self.clock.unit),
-                Column::text("cpu", "cpu"),
-                Column::text("name", "task"),
-                Column::text("tid", "tid"),
-                Column::text("event", "event"),
-                Column::text("context", "context"),
-                Column::text("fields", "fields"),
-            ],
-            rows: rows.into_iter().map(row).collect(),
-            others,
-            ..ProbeTable::default()
-        };
+        let clock = self.clock;
+        let mut events = TableSpec::<Kept>::new("events", "Events")
+            .number("time", "time", clock.unit, |kept| clock.time(kept.time))
+            .text("cpu", "cpu", |kept| kept.cpu.to_string())
+            .text("name", "task", |kept| kept.task.clone())
+            .text("tid", "tid", |kept| kept.head.tid.to_string())
+            .text("event", "event", |kept| kinds.name(kept.head.kind).to_owned())
+            .text("context", "context", |kept| kept.head.context())
+            .text("fields", "fields", text)
+            .all(rows);
+        events.others = others;
         // All kinds that rdiag did not ask for are one.
         let mut by_name: BTreeMap<&str, u64> = BTreeMap::new();
         for (kind, count) in std::mem::take(&mut self.counts) {
@@ -131,18 +114,11 @@ impl Log {
         }
         let mut counts: Vec<(&str, u64)> = by_name.into_iter().collect();
         counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-        let row = |(event, count): (&str, u64)| {
-            let cells = vec![event.into(), (count as f64).into()];
-            Row { instance: event.to_owned(), cells }
-        };
-        let counts = ProbeTable {
-            id: "counts".into(),
-            title: "Number of events".into(),
-            dimension: Some("event".into()),
-            columns: vec![Column::text("event", "event"), Column::number("count", "count", Unit::Count)],
-            rows: counts.into_iter().map(row).collect(),
-            ..ProbeTable::default()
-        };
+        let counts = TableSpec::<(&str, u64)>::new("counts", "Number of events")
+            .rows("event", |(event, _)| (*event).to_owned())
+            .text("event", "event", |(event, _)| (*event).to_owned())
+            .number("count", "count", Unit::Count, |(_, count)| *count as f64)
+            .all(counts);
         (events, counts)
     }
 }
@@ -160,6 +136,7 @@ mod tests {
     use rdiag_kernel::mechanism::tracefs::format::Format;
     use rdiag_kernel::mechanism::tracefs::print::Constants;
     use rdiag_kernel::mechanism::tracefs::select::TraceEvent;
+    use rdiag_model::probe::Cell;
 
     const COMMON: &str = "\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\
                           \tfield:unsigned char common_flags;\toffset:2;\tsize:1;\tsigned:0;\n\

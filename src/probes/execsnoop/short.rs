@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use crate::table::TableSpec;
 use rdiag_model::Unit;
-use rdiag_model::probe::{Column, ProbeTable, Row};
+use rdiag_model::probe::ProbeTable;
 
 /// Ended processes whose CPU time is not known yet, and distinct kinds.
 const MOST: usize = 10_000;
@@ -75,37 +76,21 @@ impl ShortLived {
             rest.lifetime += sum.lifetime;
             rest.cpu += sum.cpu;
         }
-        let figures = |sum: &Sum| {
-            let count = sum.count as f64;
-            [count, count / seconds, sum.lifetime as f64 * 1e-9, sum.cpu as f64 * 1e-9]
-        };
-        let row = |((ppid, parent, name), sum): (Kind, Sum)| {
-            let texts = [parent, ppid.to_string(), name.clone()].map(Into::into);
-            Row {
-                instance: format!("{ppid}:{name}"),
-                cells: texts.into_iter().chain(figures(&sum).map(Into::into)).collect(),
-            }
-        };
-        let columns = vec![
-            Column::text("name", "parent"),
-            Column::text("pid", "pid"),
-            Column::text("command", "started"),
-            Column::number("count", "ended", Unit::Count),
-            Column::number("per_second", "rate", Unit::PerSecond),
-            Column::number("lifetime", "lived", Unit::Seconds),
-            Column::number("cpu", "CPU time", Unit::Seconds),
-        ];
-        let names = columns.iter().skip(3).map(|column| column.id.clone());
-        let others_sum = if others > 0 { names.zip(figures(&rest)).collect() } else { BTreeMap::new() };
-        ProbeTable {
-            id: "short_lived".into(),
-            title: "Short-lived processes by who started them".into(),
-            dimension: Some("process".into()),
-            columns,
-            rows: kinds.into_iter().map(row).collect(),
-            others,
-            others_sum,
+        let spec = TableSpec::<(Kind, Sum)>::new("short_lived", "Short-lived processes by who started them")
+            .rows("process", |((ppid, _, name), _)| format!("{ppid}:{name}"))
+            .text("name", "parent", |((_, parent, _), _)| parent.clone())
+            .text("pid", "pid", |((ppid, ..), _)| ppid.to_string())
+            .text("command", "started", |((.., name), _)| name.clone())
+            .sum("count", "ended", Unit::Count, |(_, sum)| sum.count as f64)
+            .sum("per_second", "rate", Unit::PerSecond, |(_, sum)| sum.count as f64 / seconds)
+            .sum("lifetime", "lived", Unit::Seconds, |(_, sum)| sum.lifetime as f64 * 1e-9)
+            .sum("cpu", "CPU time", Unit::Seconds, |(_, sum)| sum.cpu as f64 * 1e-9);
+        let mut table = spec.all(kinds);
+        if others > 0 {
+            spec.leave_out(&(Kind::default(), rest), &mut table);
+            table.others = others;
         }
+        table
     }
 }
 

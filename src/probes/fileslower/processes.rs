@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::Slow;
+use crate::table::TableSpec;
 use rdiag_model::Unit;
-use rdiag_model::probe::{Cell, Column, ProbeTable, Row};
+use rdiag_model::probe::ProbeTable;
 
 /// Types of file systems whose files are no storage: who reads such a file waits for something to tell.
 const NO_STORAGE: [&str; 12] = [
@@ -70,46 +71,27 @@ impl Processes {
         let Self { known, others, .. } = std::mem::take(self);
         let mut all: Vec<(u64, Waited)> = known.into_iter().collect();
         all.sort_by(|(_, a), (_, b)| b.time.total_cmp(&a.time));
-        let mut table = ProbeTable {
-            id: "processes".into(),
-            title: "Processes by the time of slow operations on files of storage".into(),
-            dimension: Some("process".into()),
-            columns: vec![
-                Column::text("name", "process"),
-                Column::text("pid", "pid"),
-                Column::number("time", "time", Unit::Seconds),
-                Column::number("share", "share of the time", Unit::Ratio),
-                Column::number("count", "times", Unit::Count),
-                Column::number("max", "longest", Unit::Seconds),
-                Column::text("file", "mostly for"),
-            ],
-            ..ProbeTable::default()
-        };
-        let mut rest = others;
-        for (at, (pid, waited)) in all.into_iter().enumerate() {
-            if at >= top {
-                table.others += 1;
-                rest += waited.time;
-                continue;
-            }
-            let file = waited.files.into_iter().find(|(_, time)| time * 2.0 > waited.time);
-            table.rows.push(Row {
-                instance: pid.to_string(),
-                cells: vec![
-                    waited.name.into(),
-                    pid.to_string().into(),
-                    waited.time.into(),
-                    (waited.time / seconds).into(),
-                    (waited.count as f64).into(),
-                    waited.longest.into(),
-                    file.map_or(Cell::Unknown(()), |(name, _)| name.into()),
-                ],
+        let left_out = all.split_off(top.min(all.len()));
+        let title = "Processes by the time of slow operations on files of storage";
+        let spec = TableSpec::<(u64, Waited)>::new("processes", title)
+            .rows("process", |(pid, _)| pid.to_string())
+            .text("name", "process", |(_, waited)| waited.name.clone())
+            .text("pid", "pid", |(pid, _)| pid.to_string())
+            .sum("time", "time", Unit::Seconds, |(_, waited)| waited.time)
+            .sum("share", "share of the time", Unit::Ratio, |(_, waited)| waited.time / seconds)
+            .number("count", "times", Unit::Count, |(_, waited)| waited.count as f64)
+            .number("max", "longest", Unit::Seconds, |(_, waited)| waited.longest)
+            .text("file", "mostly for", |(_, waited)| {
+                let most = waited.files.iter().find(|(_, time)| **time * 2.0 > waited.time);
+                most.map(|(name, _)| name.clone())
             });
-        }
-        if rest > 0.0 {
+        let mut table = spec.all(all);
+        table.others = left_out.len() as u64;
+        let time = left_out.iter().fold(others, |rest, (_, waited)| rest + waited.time);
+        if time > 0.0 {
+            spec.leave_out(&(0, Waited { time, ..Waited::default() }), &mut table);
             // At least one more where the table of processes was full.
-            table.others = table.others.max(1);
-            table.others_sum = [("time".to_owned(), rest), ("share".to_owned(), rest / seconds)].into();
+            table.others = (left_out.len() as u64).max(1);
         }
         table
     }
@@ -118,6 +100,7 @@ impl Processes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rdiag_model::probe::Cell;
 
     fn slow(pid: u64, took: f64, file_system: &str, file: &str) -> Slow {
         Slow { pid, took, name: "db".into(), file_system: file_system.into(), file: file.into(), ..Slow::default() }

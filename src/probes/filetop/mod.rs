@@ -2,9 +2,10 @@
 
 use super::file_ops::{self, AT_CALLS, TYPE};
 use crate::def::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
+use crate::table::TableSpec;
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{Global, Object, include_bytes_aligned, words};
-use rdiag_model::probe::{Cell, Column, Output, ProbeTable, Row};
+use rdiag_model::probe::{Output, ProbeTable};
 use rdiag_model::{Unavailable, Unit};
 
 const ATTACH: &str = "vfs_read, vfs_readv, vfs_write and vfs_writev, at entry and return; sys_enter and sys_exit where these cannot be \
@@ -108,55 +109,58 @@ impl Sums {
         } else {
             ("files", "Files by bytes read and written", "file")
         };
-        let numbers = [
-            Column::number("reads", "reads", Unit::Count),
-            Column::number("read", "read", Unit::Bytes),
-            Column::number("writes", "writes", Unit::Count),
-            Column::number("written", "written", Unit::Bytes),
-            Column::number("time", "time", Unit::Seconds),
-        ];
-        let who = [Column::text("name", "process"), Column::text("pid", "pid")];
-        let who = who.into_iter().filter(|_| !self.by_directory);
-        let mut table = ProbeTable {
-            id: id.into(),
-            title: title.into(),
-            columns: who
-                .chain(numbers.clone())
-                .chain([Column::text("type", "type"), Column::text(what, what)])
-                .collect(),
-            ..ProbeTable::default()
-        };
-        for (at, ([tgid, number, device], sums)) in uses.iter().enumerate() {
-            let [reads, bytes_read, writes, bytes_written, took, comm_0, comm_1, type_0, type_1, path @ ..] = sums;
-            let values =
-                [*reads as f64, *bytes_read as f64, *writes as f64, *bytes_written as f64, *took as f64 * 1e-9];
-            if at >= top {
-                table.others += 1;
-                for (column, value) in numbers.iter().zip(values) {
-                    *table.others_sum.entry(column.id.clone()).or_default() += value;
-                }
-                continue;
-            }
-            let who: [Cell; 2] = [words::text_of_words(&[*comm_0, *comm_1]).into(), tgid.to_string().into()];
-            let path: Vec<u8> = path.iter().flat_map(|word| word.to_ne_bytes()).collect();
-            let place = [words::text_of_words(&[*type_0, *type_1]).into(), file_ops::path(&path).into()];
-            table.rows.push(Row {
-                instance: format!("{tgid} {device}:{number}"),
-                cells: who
-                    .into_iter()
-                    .filter(|_| !self.by_directory)
-                    .chain(values.map(Cell::from))
-                    .chain(place)
-                    .collect(),
-            });
+        let mut spec = TableSpec::<Used>::new(id, title).named(|used| used.key.clone());
+        if !self.by_directory {
+            spec = spec.text("name", "process", |used| used.name.clone());
+            spec = spec.text("pid", "pid", |used| used.tgid.to_string());
         }
-        table
+        spec.sum("reads", "reads", Unit::Count, |used| used.reads as f64)
+            .sum("read", "read", Unit::Bytes, |used| used.read as f64)
+            .sum("writes", "writes", Unit::Count, |used| used.writes as f64)
+            .sum("written", "written", Unit::Bytes, |used| used.written as f64)
+            .sum("time", "time", Unit::Seconds, |used| used.took as f64 * 1e-9)
+            .text("type", "type", |used| used.kind.clone())
+            .text(what, what, |used| used.path.clone())
+            .top(uses.iter().map(Used::new), top)
+    }
+}
+
+/// A file or directory as the program noted it.
+struct Used {
+    key: String,
+    tgid: u64,
+    name: String,
+    reads: u64,
+    read: u64,
+    writes: u64,
+    written: u64,
+    took: u64,
+    kind: String,
+    path: String,
+}
+
+impl Used {
+    fn new(([tgid, number, device], noted): &(File, Use)) -> Self {
+        let [reads, read, writes, written, took, comm_0, comm_1, type_0, type_1, path @ ..] = *noted;
+        Self {
+            key: format!("{tgid} {device}:{number}"),
+            tgid: *tgid,
+            name: words::text_of_words(&[comm_0, comm_1]),
+            reads,
+            read,
+            writes,
+            written,
+            took,
+            kind: words::text_of_words(&[type_0, type_1]),
+            path: file_ops::path(&path.map(u64::to_ne_bytes).concat()),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rdiag_model::probe::Cell;
 
     fn uses(reads: u64, bytes_read: u64, writes: u64, bytes_written: u64, name: &[u8; 8]) -> Use {
         let mut uses = [0; 9 + file_ops::PATH_WORDS];

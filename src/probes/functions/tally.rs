@@ -3,8 +3,9 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap};
 
+use crate::table::TableSpec;
 use rdiag_model::Unit;
-use rdiag_model::probe::{Cell, Column, ProbeTable, Row};
+use rdiag_model::probe::ProbeTable;
 
 /// Distinct pairs of functions and callers.
 const PAIRS: usize = 100_000;
@@ -72,79 +73,49 @@ impl Tally {
         top: usize,
     ) -> (ProbeTable, ProbeTable, ProbeTable) {
         let name = |address: u64| names.get(&address).cloned().unwrap_or_default();
-        let mut functions: BTreeMap<Vec<String>, u64> = BTreeMap::new();
-        let mut callers: BTreeMap<Vec<String>, u64> = BTreeMap::new();
+        let mut functions: BTreeMap<String, u64> = BTreeMap::new();
+        let mut callers: BTreeMap<(String, String), u64> = BTreeMap::new();
         for ((function, caller), count) in std::mem::take(&mut self.counts) {
-            *functions.entry(vec![name(function)]).or_default() += count;
-            *callers.entry(vec![name(function), name(caller)]).or_default() += count;
+            *functions.entry(name(function)).or_default() += count;
+            *callers.entry((name(function), name(caller))).or_default() += count;
         }
         let mut first = std::mem::take(&mut self.first).into_vec();
         first.sort_unstable();
-        let row = |call: &Call| {
-            let cells = vec![
-                (call.time as f64 * 1e-9 - began).max(0.0).into(),
-                call.cpu.to_string().into(),
-                tasks.get(&call.tid).map_or(Cell::Unknown(()), |name| name.clone().into()),
-                call.tid.to_string().into(),
-                name(call.function).into(),
-                name(call.caller).into(),
-            ];
-            Row { instance: String::new(), cells }
-        };
+        let mut calls = TableSpec::<Call>::new("calls", "The first calls")
+            .number("time", "time", Unit::Seconds, |call| (call.time as f64 * 1e-9 - began).max(0.0))
+            .text("cpu", "cpu", |call| call.cpu.to_string())
+            .text("name", "task", |call| tasks.get(&call.tid).cloned())
+            .text("tid", "tid", |call| call.tid.to_string())
+            .text("function", "function", |call| name(call.function))
+            .text("caller", "called by", |call| name(call.caller))
+            .all(first);
         let all = std::mem::take(&mut self.all);
-        let calls = ProbeTable {
-            id: "calls".into(),
-            title: "The first calls".into(),
-            columns: vec![
-                Column::number("time", "time", Unit::Seconds),
-                Column::text("cpu", "cpu"),
-                Column::text("name", "task"),
-                Column::text("tid", "tid"),
-                Column::text("function", "function"),
-                Column::text("caller", "called by"),
-            ],
-            rows: first.iter().map(row).collect(),
-            others: if first.is_empty() { 0 } else { all.saturating_sub(first.len() as u64) },
-            ..ProbeTable::default()
-        };
-        let function = || Column::text("function", "function");
-        (
-            counted("functions", "Calls by function", vec![function()], functions, top),
-            counted(
-                "callers",
-                "Calls by function and caller",
-                vec![function(), Column::text("caller", "called by")],
-                callers,
-                top,
-            ),
-            calls,
-        )
+        calls.others = if calls.rows.is_empty() { 0 } else { all.saturating_sub(calls.rows.len() as u64) };
+        let functions = TableSpec::<(String, u64)>::new("functions", "Calls by function")
+            .rows("function", |(function, _)| function.clone())
+            .number("count", "count", Unit::Count, |(_, count)| *count as f64)
+            .text("function", "function", |(function, _)| function.clone())
+            .top(largest_first(functions), top);
+        let callers = TableSpec::<((String, String), u64)>::new("callers", "Calls by function and caller")
+            .rows("caller", |((function, caller), _)| format!("{function} < {caller}"))
+            .number("count", "count", Unit::Count, |(_, count)| *count as f64)
+            .text("function", "function", |((function, _), _)| function.clone())
+            .text("caller", "called by", |((_, caller), _)| caller.clone())
+            .top(largest_first(callers), top);
+        (functions, callers, calls)
     }
 }
 
-/// A table of counts, the largest first.
-fn counted(id: &str, title: &str, keys: Vec<Column>, counts: BTreeMap<Vec<String>, u64>, top: usize) -> ProbeTable {
-    let mut counts: Vec<(Vec<String>, u64)> = counts.into_iter().collect();
+fn largest_first<K>(counts: BTreeMap<K, u64>) -> Vec<(K, u64)> {
+    let mut counts: Vec<(K, u64)> = counts.into_iter().collect();
     counts.sort_by_key(|(_, count)| Reverse(*count));
-    let others = counts.split_off(top.min(counts.len())).len() as u64;
-    let row = |(keys, count): (Vec<String>, u64)| Row {
-        instance: keys.join(" < "),
-        cells: std::iter::once((count as f64).into()).chain(keys.into_iter().map(Cell::Text)).collect(),
-    };
-    ProbeTable {
-        id: id.into(),
-        title: title.into(),
-        dimension: Some(id.trim_end_matches('s').to_owned()),
-        columns: std::iter::once(Column::number("count", "count", Unit::Count)).chain(keys).collect(),
-        rows: counts.into_iter().map(row).collect(),
-        others,
-        ..ProbeTable::default()
-    }
+    counts
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rdiag_model::probe::Cell;
 
     fn call(time: u64, function: u64, caller: u64) -> Call {
         Call { time, cpu: 1, tid: 7, function, caller }
@@ -172,6 +143,18 @@ mod tests {
         assert_eq!(calls.rows[1].cells[2..], ["cat", "7", "f4", "f2"].map(|text| Cell::Text(text.into())));
         let (functions, _, calls) = tally.take(&names, &tasks, 4.0, 2);
         assert!(functions.rows.is_empty() && calls.rows.is_empty() && calls.others == 0);
+    }
+
+    #[test]
+    fn counts_stand_before_the_names_that_they_are_of() {
+        let mut tally = Tally::new(0);
+        tally.add(call(1, 2, 3));
+        let names = BTreeMap::from([(2, "open".to_owned()), (3, "main".to_owned())]);
+        let (functions, callers, _) = tally.take(&names, &BTreeMap::new(), 0.0, 9);
+        assert_eq!(functions.rows[0].cells, [1.0.into(), "open".into()]);
+        assert_eq!(callers.rows[0].cells, [1.0.into(), "open".into(), "main".into()]);
+        let dimensions = [&functions, &callers].map(|table| table.dimension.as_deref());
+        assert_eq!(dimensions, [Some("function"), Some("caller")]);
     }
 
     #[test]

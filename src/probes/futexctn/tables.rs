@@ -3,9 +3,10 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
+use crate::table::TableSpec;
 use rdiag_kernel::mechanism::ebpf::words;
 use rdiag_model::Unit;
-use rdiag_model::probe::{Cell, Column, ProbeTable, Row};
+use rdiag_model::probe::ProbeTable;
 
 /// `struct key` of the program: process, address, stack, name.
 pub(super) type Key = [u64; 5];
@@ -34,6 +35,21 @@ struct Place {
     name: (u64, String),
     /// Time by stack.
     stacks: BTreeMap<u64, u64>,
+}
+
+/// A place as it is shown.
+struct Lock {
+    tgid: u64,
+    address: u64,
+    name: String,
+    count: u64,
+    ns: u64,
+    max: u64,
+    timed_out: u64,
+    ended_by: Option<String>,
+    ended: Option<f64>,
+    lock: u64,
+    asked: Option<String>,
 }
 
 /// Where most of a place's time was waited: process, its start, stack → function.
@@ -66,64 +82,37 @@ pub(super) fn locks(
     }
     let mut rows: Vec<_> = places.into_iter().collect();
     rows.sort_by_key(|(_, Place { sum: [_, ns, ..], .. })| Reverse(*ns));
-    let left_out = rows.split_off(top.min(rows.len()));
-    let row = |((tgid, address), Place { sum, name: (_, name), stacks }): ((u64, u64), Place)| {
+    let lock = |(at, ((tgid, address), place)): (usize, ((u64, u64), Place))| {
+        let Place { sum, name: (_, name), stacks } = place;
         let [count, ns, max, timed_out, born, lock] = sum;
-        let most_of = stacks.into_iter().max_by_key(|(_, ns)| *ns);
+        // Looking up a function takes time: only for what is shown.
+        let most_of = stacks.into_iter().filter(|_| at < top).max_by_key(|(_, ns)| *ns);
         let asked = most_of.and_then(|(stack, _)| asked(tgid as u32, born, stack));
-        let (ended_by, ended) = match most.get(&(tgid, address)) {
-            Some((ns, tid, name)) => (format!("{name} (tid {tid})").trim().into(), (*ns as f64 * 1e-9).into()),
-            None => (Cell::Unknown(()), Cell::Unknown(())),
-        };
-        Row {
-            instance: format!("{name} (pid {tgid}) at {address:#x}"),
-            cells: vec![
-                name.into(),
-                tgid.to_string().into(),
-                format!("{address:#x}").into(),
-                (count as f64).into(),
-                (ns as f64 * 1e-9).into(),
-                (max as f64 * 1e-9).into(),
-                (timed_out as f64).into(),
-                ended_by,
-                ended,
-                (lock as f64 * 1e-9).into(),
-                asked.map_or(Cell::Unknown(()), Cell::from),
-            ],
-        }
+        let waker = most.get(&(tgid, address));
+        let ended_by = waker.map(|(_, tid, name)| format!("{name} (tid {tid})").trim().to_owned());
+        let ended = waker.map(|(ns, ..)| *ns as f64 * 1e-9);
+        Lock { tgid, address, name, count, ns, max, timed_out, ended_by, ended, lock, asked }
     };
-    let others = |of: fn(&Sum) -> f64| left_out.iter().map(|(_, place)| of(&place.sum)).sum::<f64>();
-    ProbeTable {
-        id: "locks".into(),
-        title: "Addresses at which threads waited in futex".into(),
-        dimension: Some("lock".into()),
-        columns: vec![
-            Column::text("name", "task"),
-            Column::text("pid", "pid"),
-            Column::text("address", "address"),
-            Column::number("count", "waits", Unit::Count),
-            Column::number("time", "time", Unit::Seconds),
-            Column::number("max", "longest", Unit::Seconds),
-            Column::number("timed_out", "timed out", Unit::Count),
-            Column::text("ended_by", "mostly for"),
-            Column::number("ended", "that time", Unit::Seconds),
-            Column::number("lock", "surely a lock", Unit::Seconds),
-            Column::text("asked", "asked in or below"),
-        ],
-        others: left_out.len() as u64,
-        others_sum: if left_out.is_empty() {
-            BTreeMap::new()
-        } else {
-            let time = |[_, ns, ..]: &Sum| *ns as f64 * 1e-9;
-            [("count".into(), others(|[count, ..]| *count as f64)), ("time".into(), others(time))].into()
-        },
-        rows: rows.into_iter().map(row).collect(),
-    }
+    TableSpec::<Lock>::new("locks", "Addresses at which threads waited in futex")
+        .rows("lock", |lock| format!("{} (pid {}) at {:#x}", lock.name, lock.tgid, lock.address))
+        .text("name", "task", |lock| lock.name.clone())
+        .text("pid", "pid", |lock| lock.tgid.to_string())
+        .text("address", "address", |lock| format!("{:#x}", lock.address))
+        .sum("count", "waits", Unit::Count, |lock| lock.count as f64)
+        .sum("time", "time", Unit::Seconds, |lock| lock.ns as f64 * 1e-9)
+        .number("max", "longest", Unit::Seconds, |lock| lock.max as f64 * 1e-9)
+        .number("timed_out", "timed out", Unit::Count, |lock| lock.timed_out as f64)
+        .text("ended_by", "mostly for", |lock| lock.ended_by.clone())
+        .number("ended", "that time", Unit::Seconds, |lock| lock.ended)
+        .number("lock", "surely a lock", Unit::Seconds, |lock| lock.lock as f64 * 1e-9)
+        .text("asked", "asked in or below", |lock| lock.asked.clone())
+        .top(rows.into_iter().enumerate().map(lock), top)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rdiag_model::probe::Cell;
 
     #[test]
     fn waits_at_one_address_are_one_row_with_whom_they_waited_for_most() {

@@ -2,13 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::softirqs::HIST;
+use super::softirqs::{HIST, with_runs};
 use crate::def::{Context, GivesStacks, Probe, ProbeDef, Taken};
+use crate::table::TableSpec;
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::hist::{self, Hist};
 use rdiag_kernel::mechanism::ebpf::{Global, Hook, Object, include_bytes_aligned, words};
 use rdiag_model::metric::Pick;
-use rdiag_model::probe::{Column, Histogram, Output, ProbeTable, Row};
+use rdiag_model::probe::{Histogram, Output};
 use rdiag_model::{Formula, MetricDef, Unavailable, Unit};
 
 pub(super) static PROBE: ProbeDef = ProbeDef {
@@ -135,37 +136,11 @@ fn by_name(handlers: &[(Key, Vec<Handler>)], slots: &[(Key, Slots)]) -> Vec<(Str
 
 fn outputs(handlers: &[(Key, Vec<Handler>)], slots: &[(Key, Slots)], seconds: f64, with_hist: bool) -> Vec<Output> {
     let named = by_name(handlers, slots);
-    let row = |(name, Named { irqs, hist: [count, sum, max, ..] }): &(String, Named)| {
-        let time = *sum as f64 * 1e-9;
-        Row {
-            instance: name.clone(),
-            cells: vec![
-                name.as_str().into(),
-                irqs.iter().map(u64::to_string).collect::<Vec<_>>().join(",").into(),
-                time.into(),
-                (time / seconds.max(1e-9)).into(),
-                (*count as f64).into(),
-                (*count as f64 / seconds.max(1e-9)).into(),
-                (*max as f64 * 1e-9).into(),
-            ],
-        }
-    };
-    let mut outputs = vec![Output::Table(ProbeTable {
-        id: "handlers".into(),
-        title: "Interrupt handlers by CPU time".into(),
-        dimension: Some("handler".into()),
-        columns: vec![
-            Column::text("name", "handler"),
-            Column::text("irq", "irq"),
-            Column::number("time", "CPU time", Unit::Seconds),
-            Column::number("share", "of one CPU", Unit::Ratio),
-            Column::number("count", "runs", Unit::Count),
-            Column::number("rate", "rate", Unit::PerSecond),
-            Column::number("max", "longest", Unit::Seconds),
-        ],
-        rows: named.iter().map(row).collect(),
-        ..ProbeTable::default()
-    })];
+    let spec = TableSpec::<&(String, Named)>::new("handlers", "Interrupt handlers by CPU time")
+        .rows("handler", |(name, _)| name.clone())
+        .text("name", "handler", |(name, _)| name.clone())
+        .text("irq", "irq", |(_, named)| named.irqs.iter().map(u64::to_string).collect::<Vec<_>>().join(","));
+    let mut outputs = vec![Output::Table(with_runs(spec, seconds, |(_, named)| &named.hist).all(&named))];
     if with_hist {
         outputs.push(Output::Histogram(Histogram {
             id: "durations".into(),

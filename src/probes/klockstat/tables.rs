@@ -4,10 +4,11 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
 use crate::kept::Kept;
+use crate::table::TableSpec;
 use rdiag_kernel::mechanism::ebpf::words;
 use rdiag_kernel::mechanism::symbols::{Part, Symbols};
 use rdiag_model::Unit;
-use rdiag_model::probe::{Cell, Column, ProbeTable, Row};
+use rdiag_model::probe::ProbeTable;
 
 /// `struct key` of the program: lock, kind, stack, process, name.
 pub(super) type Key = [u64; 6];
@@ -85,12 +86,6 @@ fn asker(kept: &Kept, symbols: &Symbols, stack: u64) -> Option<String> {
     })
 }
 
-const TIME: &str = "time";
-
-fn figures([count, ns, max]: Sum) -> [f64; 3] {
-    [count as f64, ns as f64 * 1e-9, max as f64 * 1e-9]
-}
-
 /// Waits by kind, lock and the function that asked for it, most time first.
 pub(super) fn locks(sums: &[(Key, Sum)], symbols: &Symbols, kept: &Kept, top: usize) -> ProbeTable {
     let mut askers: HashMap<u64, Option<String>> = HashMap::new();
@@ -101,35 +96,23 @@ pub(super) fn locks(sums: &[(Key, Sum)], symbols: &Symbols, kept: &Kept, top: us
     }
     let mut rows: Vec<_> = rows.into_iter().collect();
     rows.sort_by_key(|(_, [_, ns, _])| Reverse(*ns));
-    let left_out = rows.split_off(top.min(rows.len()));
-    let row = |((kind, lock, asker), sum): ((&str, u64, Option<String>), Sum)| {
-        let named = symbols.name(None, lock).filter(|name| !name.starts_with("0x")).map(str::to_owned);
-        let lock = named.unwrap_or_else(|| format!("{lock:#x}"));
-        let place = asker.as_deref().map_or_else(String::new, |asker| format!(" in {asker}"));
-        Row {
-            instance: format!("{kind} {lock}{place}"),
-            cells: [kind.into(), lock.into(), asker.map_or(Cell::Unknown(()), Into::into)]
-                .into_iter()
-                .chain(figures(sum).map(Into::into))
-                .collect(),
-        }
+    let lock = |address: u64| {
+        let named = symbols.name(None, address).filter(|name| !name.starts_with("0x"));
+        named.map_or_else(|| format!("{address:#x}"), str::to_owned)
     };
-    ProbeTable {
-        id: "locks".into(),
-        title: "Locks of the kernel that were waited for".into(),
-        dimension: Some("lock".into()),
-        columns: vec![
-            Column::text("kind", "kind"),
-            Column::text("lock", "lock"),
-            Column::text("function", "asked for in"),
-            Column::number("count", "waits", Unit::Count),
-            Column::number(TIME, "time", Unit::Seconds),
-            Column::number("max", "longest", Unit::Seconds),
-        ],
-        others: left_out.len() as u64,
-        others_sum: others(left_out.iter().map(|(_, sum)| *sum), None),
-        rows: rows.into_iter().map(row).collect(),
-    }
+    let spec =
+        TableSpec::<((&str, u64, Option<String>), Sum)>::new("locks", "Locks of the kernel that were waited for")
+            .rows("lock", |((kind, address, asker), _)| {
+                let place = asker.as_deref().map_or_else(String::new, |asker| format!(" in {asker}"));
+                format!("{kind} {}{place}", lock(*address))
+            })
+            .text("kind", "kind", |((kind, ..), _)| (*kind).to_owned())
+            .text("lock", "lock", |((_, address, _), _)| lock(*address))
+            .text("function", "asked for in", |((.., asker), _)| asker.clone())
+            .sum("count", "waits", Unit::Count, |(_, [count, ..])| *count as f64)
+            .sum("time", "time", Unit::Seconds, |(_, [_, ns, _])| *ns as f64 * 1e-9)
+            .number("max", "longest", Unit::Seconds, |(_, [.., max])| *max as f64 * 1e-9);
+    first(&spec, rows, top)
 }
 
 /// Waits by process, most time first; `seconds` have passed.
@@ -140,45 +123,28 @@ pub(super) fn tasks(sums: &[(Key, Sum)], seconds: f64, top: usize) -> ProbeTable
     }
     let mut rows: Vec<_> = rows.into_iter().collect();
     rows.sort_by_key(|(_, [_, ns, _])| Reverse(*ns));
-    let left_out = rows.split_off(top.min(rows.len()));
-    let row = |((tgid, name), sum): ((u64, String), Sum)| {
-        let [count, time, max] = figures(sum);
-        Row {
-            instance: format!("{name} (pid {tgid})"),
-            cells: vec![
-                name.into(),
-                tgid.to_string().into(),
-                count.into(),
-                time.into(),
-                (time / seconds).into(),
-                max.into(),
-            ],
-        }
-    };
-    ProbeTable {
-        id: "tasks".into(),
-        title: "Tasks that waited for locks of the kernel".into(),
-        dimension: Some("task".into()),
-        columns: vec![
-            Column::text("name", "task"),
-            Column::text("pid", "pid"),
-            Column::number("count", "waits", Unit::Count),
-            Column::number(TIME, "time", Unit::Seconds),
-            Column::number("share", "share of the time", Unit::Ratio),
-            Column::number("max", "longest", Unit::Seconds),
-        ],
-        others: left_out.len() as u64,
-        others_sum: others(left_out.iter().map(|(_, sum)| *sum), Some(seconds)),
-        rows: rows.into_iter().map(row).collect(),
-    }
+    let spec = TableSpec::<((u64, String), Sum)>::new("tasks", "Tasks that waited for locks of the kernel")
+        .rows("task", |((tgid, name), _)| format!("{name} (pid {tgid})"))
+        .text("name", "task", |((_, name), _)| name.clone())
+        .text("pid", "pid", |((tgid, _), _)| tgid.to_string())
+        .sum("count", "waits", Unit::Count, |(_, [count, ..])| *count as f64)
+        .sum("time", "time", Unit::Seconds, |(_, [_, ns, _])| *ns as f64 * 1e-9)
+        .sum("share", "share of the time", Unit::Ratio, |(_, [_, ns, _])| *ns as f64 * 1e-9 / seconds)
+        .number("max", "longest", Unit::Seconds, |(_, [.., max])| *max as f64 * 1e-9);
+    first(&spec, rows, top)
 }
 
-fn others(left_out: impl Iterator<Item = Sum>, seconds: Option<f64>) -> BTreeMap<String, f64> {
-    let mut whole: Option<Sum> = None;
-    left_out.for_each(|sum| add(whole.get_or_insert([0; 3]), sum));
-    let Some([count, time, _]) = whole.map(figures) else { return BTreeMap::new() };
-    let share = seconds.map(|seconds| ("share".to_owned(), time / seconds));
-    [("count".to_owned(), count), (TIME.to_owned(), time)].into_iter().chain(share).collect()
+/// The first rows. The others are added up before nanoseconds become seconds, which are rounded.
+fn first<'c, K: Default + 'c>(spec: &TableSpec<'c, (K, Sum)>, mut rows: Vec<(K, Sum)>, top: usize) -> ProbeTable {
+    let left_out = rows.split_off(top.min(rows.len()));
+    let mut table = spec.all(rows);
+    if !left_out.is_empty() {
+        let mut rest = [0; 3];
+        left_out.iter().for_each(|(_, sum)| add(&mut rest, *sum));
+        spec.leave_out(&(K::default(), rest), &mut table);
+        table.others = left_out.len() as u64;
+    }
+    table
 }
 
 #[cfg(test)]

@@ -3,10 +3,11 @@
 mod reasons;
 
 use crate::def::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
+use crate::table::TableSpec;
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{Global, Moments, Object, include_bytes_aligned, words};
 use rdiag_kernel::mechanism::points::{self, Place, Point};
-use rdiag_model::probe::{Column, Output, ProbeTable, Row};
+use rdiag_model::probe::{Output, ProbeTable};
 use rdiag_model::{Reason, Unavailable, Unit};
 
 pub(super) static PROBE: ProbeDef = ProbeDef {
@@ -109,45 +110,33 @@ impl Probe for KvmExit {
 /// Most time first, and the rest summed up.
 fn table(mut exits: Vec<(Key, Sum)>, seconds: f64, top: usize) -> ProbeTable {
     exits.sort_by_key(|(key, [_, ns, ..])| (std::cmp::Reverse(*ns), *key));
-    let mut table = ProbeTable {
-        id: "exits".into(),
-        title: "Exits of virtual machines by reason".into(),
-        dimension: Some("process and reason".into()),
-        columns: vec![
-            Column::text("name", "process"),
-            Column::text("pid", "pid"),
-            Column::text("reason", "reason"),
-            Column::number("count", "exits", Unit::Count),
-            Column::number("time", "time until entry", Unit::Seconds),
-            Column::number("share", "share of the time", Unit::Ratio),
-            Column::number("max", "longest", Unit::Seconds),
-        ],
-        ..ProbeTable::default()
-    };
-    for (at, ([tgid, isa, reason], [count, ns, max, name @ ..])) in exits.iter().enumerate() {
-        let time = *ns as f64 * 1e-9;
-        if at >= top {
-            table.others += 1;
-            for (column, value) in [("count", *count as f64), ("time", time), ("share", time / seconds)] {
-                *table.others_sum.entry(column.into()).or_default() += value;
-            }
-            continue;
-        }
-        let reason = reasons::name(*isa, *reason);
-        table.rows.push(Row {
-            instance: format!("{tgid} {reason}"),
-            cells: vec![
-                words::text_of_words(name).into(),
-                tgid.to_string().into(),
-                reason.into(),
-                (*count as f64).into(),
-                time.into(),
-                (time / seconds).into(),
-                (*max as f64 * 1e-9).into(),
-            ],
-        });
+    TableSpec::<Exits>::new("exits", "Exits of virtual machines by reason")
+        .rows("process and reason", |exits| format!("{} {}", exits.tgid, exits.reason))
+        .text("name", "process", |exits| exits.name.clone())
+        .text("pid", "pid", |exits| exits.tgid.to_string())
+        .text("reason", "reason", |exits| exits.reason.clone())
+        .sum("count", "exits", Unit::Count, |exits| exits.count as f64)
+        .sum("time", "time until entry", Unit::Seconds, |exits| exits.time)
+        .sum("share", "share of the time", Unit::Ratio, |exits| exits.time / seconds)
+        .number("max", "longest", Unit::Seconds, |exits| exits.max as f64 * 1e-9)
+        .top(exits.into_iter().map(Exits::new), top)
+}
+
+/// Exits of one process for one reason.
+struct Exits {
+    tgid: u64,
+    name: String,
+    reason: String,
+    count: u64,
+    time: f64,
+    max: u64,
+}
+
+impl Exits {
+    fn new(([tgid, isa, reason], [count, ns, max, name @ ..]): (Key, Sum)) -> Self {
+        let (name, reason) = (words::text_of_words(&name), reasons::name(isa, reason));
+        Self { tgid, name, reason, count, time: ns as f64 * 1e-9, max }
     }
-    table
 }
 
 #[cfg(test)]

@@ -1,11 +1,12 @@
 //! Which processes find their data in the last cache: samples of its uses and misses.
 
 use crate::def::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
+use crate::table::TableSpec;
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{Object, include_bytes_aligned, words};
 use rdiag_kernel::mechanism::perf::cpus::online;
 use rdiag_kernel::mechanism::perf::event::{Event, Every};
-use rdiag_model::probe::{Cell, Column, Output, ProbeTable, Row};
+use rdiag_model::probe::{Output, ProbeTable};
 use rdiag_model::{Unavailable, Unit};
 
 pub(super) static PROBE: ProbeDef = ProbeDef {
@@ -100,51 +101,29 @@ impl Probe for LlcStat {
 }
 
 /// The share that was found; none where nothing was seen, or misses are more than uses, which then do not hold them.
-fn found(uses: f64, misses: f64) -> Cell {
-    if uses > 0.0 && misses <= uses { (1.0 - misses / uses).into() } else { Cell::Unknown(()) }
+fn found(uses: f64, misses: f64) -> Option<f64> {
+    (uses > 0.0 && misses <= uses).then(|| 1.0 - misses / uses)
 }
 
 /// Most misses first, and the rest summed up.
 fn by_process(mut processes: Vec<(u32, Sums)>, (use_period, miss_period): (u64, u64), top: usize) -> ProbeTable {
     processes.sort_by_key(|(tgid, [uses, misses, ..])| (std::cmp::Reverse((*misses, *uses)), *tgid));
-    let mut table = ProbeTable {
-        id: "processes".into(),
-        title: "Processes by what they did not find in the cache".into(),
-        dimension: Some("process".into()),
-        columns: vec![
-            Column::text("name", "process"),
-            Column::text("pid", "pid"),
-            Column::number("uses", "uses", Unit::Count),
-            Column::number("misses", "misses", Unit::Count),
-            Column::number("found", "found", Unit::Ratio),
-        ],
-        ..ProbeTable::default()
-    };
-    for (at, (tgid, [uses, misses, name @ ..])) in processes.iter().enumerate() {
-        let (uses, misses) = (*uses as f64 * use_period as f64, *misses as f64 * miss_period as f64);
-        if at >= top {
-            table.others += 1;
-            *table.others_sum.entry("uses".into()).or_default() += uses;
-            *table.others_sum.entry("misses".into()).or_default() += misses;
-            continue;
-        }
-        table.rows.push(Row {
-            instance: tgid.to_string(),
-            cells: vec![
-                words::text_of_words(name).into(),
-                tgid.to_string().into(),
-                uses.into(),
-                misses.into(),
-                found(uses, misses),
-            ],
-        });
-    }
-    table
+    let uses = |[uses, ..]: &Sums| *uses as f64 * use_period as f64;
+    let misses = |[_, misses, ..]: &Sums| *misses as f64 * miss_period as f64;
+    TableSpec::<(u32, Sums)>::new("processes", "Processes by what they did not find in the cache")
+        .rows("process", |(tgid, _)| tgid.to_string())
+        .text("name", "process", |(_, [.., name, more])| words::text_of_words(&[*name, *more]))
+        .text("pid", "pid", |(tgid, _)| tgid.to_string())
+        .sum("uses", "uses", Unit::Count, |(_, sums)| uses(sums))
+        .sum("misses", "misses", Unit::Count, |(_, sums)| misses(sums))
+        .number("found", "found", Unit::Ratio, |(_, sums)| found(uses(sums), misses(sums)))
+        .top(processes, top)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rdiag_model::probe::Cell;
 
     const NAME: u64 = u64::from_ne_bytes(*b"grep\0\0\0\0");
 
@@ -161,7 +140,7 @@ mod tests {
 
     #[test]
     fn there_is_no_share_of_misses_that_are_not_among_the_uses() {
-        assert_eq!(found(1000.0, 2000.0), Cell::Unknown(()));
+        assert_eq!(found(1000.0, 2000.0), None);
         assert_eq!(found(1000.0, 1000.0), 0.0.into());
     }
 }

@@ -3,9 +3,10 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
+use crate::table::TableSpec;
 use rdiag_kernel::mechanism::ebpf::words;
 use rdiag_model::Unit;
-use rdiag_model::probe::{Cell, Column, ProbeTable, Row};
+use rdiag_model::probe::ProbeTable;
 
 /// `struct key` of the program: process, stack, number of the process's program (of the kernel's memory: where it was asked for).
 pub(super) type Key = [u64; 3];
@@ -49,20 +50,10 @@ impl Sum {
         self.allocated = self.allocated.saturating_add(other.allocated);
         self.grown += other.grown;
     }
-
-    fn figures(self, seconds: f64) -> [f64; 4] {
-        [self.bytes as f64, self.blocks as f64, self.allocated as f64, self.grown as f64 / seconds]
-    }
 }
 
-fn figure_columns() -> [Column; 4] {
-    [
-        Column::number("outstanding", "not freed", Unit::Bytes),
-        Column::number("blocks", "blocks", Unit::Count),
-        Column::number("allocated", "allocated in all", Unit::Bytes),
-        Column::number("growth", "grows by", Unit::BytesPerSecond),
-    ]
-}
+/// Process, its name, and the function that called the allocator; empty where it is not known.
+type Holder = (u64, String, String);
 
 /// One stack's figures; growth since the base.
 fn figures(key: &Key, sum: &Outstanding, base: &HashMap<Key, i64>) -> Sum {
@@ -77,7 +68,7 @@ pub(super) fn processes(
     seconds: f64,
     top: usize,
 ) -> ProbeTable {
-    let mut rows: BTreeMap<(u64, String, String), Sum> = BTreeMap::new();
+    let mut rows: BTreeMap<Holder, Sum> = BTreeMap::new();
     let mut names: BTreeMap<u64, (i64, String)> = BTreeMap::new();
     for ([tgid, ..], sum) in sums {
         let name = names.entry(*tgid).or_default();
@@ -101,7 +92,7 @@ pub(super) fn code(
     top: usize,
     function: impl Fn(&Key, &Outstanding) -> Option<String>,
 ) -> ProbeTable {
-    let mut rows: BTreeMap<(u64, String, String), Sum> = BTreeMap::new();
+    let mut rows: BTreeMap<Holder, Sum> = BTreeMap::new();
     for (key, sum) in sums {
         let [tgid, ..] = *key;
         let function = function(key, sum).unwrap_or_default();
@@ -111,49 +102,46 @@ pub(super) fn code(
 }
 
 fn table(
-    (id, title, dimension): (&str, &str, &str),
-    rows: BTreeMap<(u64, String, String), Sum>,
+    (id, title, dimension): (&'static str, &str, &'static str),
+    rows: BTreeMap<Holder, Sum>,
     by_function: bool,
     seconds: f64,
     top: usize,
 ) -> ProbeTable {
+    let mut spec = TableSpec::<(Holder, Sum)>::new(id, title)
+        .rows(dimension, |((tgid, name, function), _)| {
+            let place = if function.is_empty() { String::new() } else { format!(" in {function}") };
+            format!("{name} (pid {tgid}){place}")
+        })
+        .text("name", "task", |((_, name, _), _)| name.clone())
+        .text("pid", "pid", |((tgid, ..), _)| tgid.to_string());
+    if by_function {
+        spec = spec
+            .text("function", "allocated in", |((.., function), _)| (!function.is_empty()).then(|| function.clone()));
+    }
+    let spec = spec
+        .sum("outstanding", "not freed", Unit::Bytes, |(_, sum)| sum.bytes as f64)
+        .sum("blocks", "blocks", Unit::Count, |(_, sum)| sum.blocks as f64)
+        .sum("allocated", "allocated in all", Unit::Bytes, |(_, sum)| sum.allocated as f64)
+        .sum("growth", "grows by", Unit::BytesPerSecond, |(_, sum)| sum.grown as f64 / seconds);
     let mut rows: Vec<_> = rows.into_iter().collect();
     rows.sort_by_key(|(_, sum)| Reverse(sum.bytes));
     let left_out = rows.split_off(top.min(rows.len()));
-    let mut rest = Sum::default();
-    left_out.iter().for_each(|(_, sum)| rest.add(*sum));
-    let mut columns = vec![Column::text("name", "task"), Column::text("pid", "pid")];
-    if by_function {
-        columns.push(Column::text("function", "allocated in"));
+    let mut table = spec.all(rows);
+    if !left_out.is_empty() {
+        // Whole numbers are added up, and only their sum is divided.
+        let mut rest = Sum::default();
+        left_out.iter().for_each(|(_, sum)| rest.add(*sum));
+        spec.leave_out(&(Holder::default(), rest), &mut table);
+        table.others = left_out.len() as u64;
     }
-    let row = |((tgid, name, function), sum): ((u64, String, String), Sum)| {
-        let place = if function.is_empty() { String::new() } else { format!(" in {function}") };
-        let instance = format!("{name} (pid {tgid}){place}");
-        let mut cells: Vec<Cell> = vec![name.into(), tgid.to_string().into()];
-        if by_function {
-            cells.push(if function.is_empty() { Cell::Unknown(()) } else { function.into() });
-        }
-        cells.extend(sum.figures(seconds).map(Cell::from));
-        Row { instance, cells }
-    };
-    ProbeTable {
-        id: id.into(),
-        title: title.into(),
-        dimension: Some(dimension.into()),
-        columns: columns.into_iter().chain(figure_columns()).collect(),
-        others: left_out.len() as u64,
-        others_sum: if left_out.is_empty() {
-            BTreeMap::new()
-        } else {
-            figure_columns().into_iter().map(|column| column.id).zip(rest.figures(seconds)).collect()
-        },
-        rows: rows.into_iter().map(row).collect(),
-    }
+    table
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rdiag_model::probe::Cell;
 
     fn sum(bytes: i64, allocated: u64) -> Outstanding {
         let comm = [u64::from_ne_bytes(*b"importer"), 0];

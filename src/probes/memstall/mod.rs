@@ -1,10 +1,11 @@
 //! Tasks that stop to make room in memory.
 
 use crate::def::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
+use crate::table::TableSpec;
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{Hook, Object, hist, include_bytes_aligned, words};
 use rdiag_model::metric::Pick;
-use rdiag_model::probe::{Column, Histogram, Output, ProbeTable, Row};
+use rdiag_model::probe::{Histogram, Output, ProbeTable};
 use rdiag_model::{Formula, MetricDef, Unavailable, Unit};
 
 pub(super) static PROBE: ProbeDef = ProbeDef {
@@ -130,52 +131,38 @@ impl Probe for MemStall {
 /// The tasks that lost most time first, and the rest summed up.
 fn by_task(mut tasks: Vec<(TaskKind, Stalls)>, seconds: f64, page_size: u64, top: usize) -> ProbeTable {
     tasks.sort_by_key(|([tid, kind], [_, _, _, took, ..])| (std::cmp::Reverse(*took), *tid, *kind));
-    let mut table = ProbeTable {
-        id: "tasks".into(),
-        title: "Tasks that made room in memory".into(),
-        dimension: Some("task".into()),
-        columns: vec![
-            Column::text("name", "task"),
-            Column::text("pid", "pid"),
-            Column::text("tid", "tid"),
-            Column::text("kind", "work"),
-            Column::number("time", "time", Unit::Seconds),
-            Column::number("share", "share of the time", Unit::Ratio),
-            Column::number("count", "times", Unit::Count),
-            Column::number("max", "longest", Unit::Seconds),
-            Column::number("freed", "freed", Unit::Bytes),
-        ],
-        ..ProbeTable::default()
-    };
-    for (at, ([tid, kind], [born, tgid, count, took, longest, pages, comm @ ..])) in tasks.iter().enumerate() {
-        let time = *took as f64 * 1e-9;
-        let freed = pages.saturating_mul(page_size) as f64;
-        if at >= top {
-            table.others += 1;
-            for (column, value) in
-                [("time", time), ("share", time / seconds), ("count", *count as f64), ("freed", freed)]
-            {
-                *table.others_sum.entry(column.into()).or_default() += value;
-            }
-            continue;
-        }
-        let kind = usize::try_from(*kind).ok().and_then(|at| KINDS.get(at)).copied().unwrap_or_default();
-        table.rows.push(Row {
-            instance: format!("{tid}:{born} {kind}"),
-            cells: vec![
-                words::text_of_words(comm).into(),
-                tgid.to_string().into(),
-                tid.to_string().into(),
-                kind.into(),
-                time.into(),
-                (time / seconds).into(),
-                (*count as f64).into(),
-                (*longest as f64 * 1e-9).into(),
-                freed.into(),
-            ],
-        });
+    TableSpec::<Stalled>::new("tasks", "Tasks that made room in memory")
+        .rows("task", |stalled| format!("{}:{} {}", stalled.tid, stalled.born, stalled.kind))
+        .text("name", "task", |stalled| stalled.name.clone())
+        .text("pid", "pid", |stalled| stalled.tgid.to_string())
+        .text("tid", "tid", |stalled| stalled.tid.to_string())
+        .text("kind", "work", |stalled| stalled.kind.to_owned())
+        .sum("time", "time", Unit::Seconds, |stalled| stalled.took as f64 * 1e-9)
+        .sum("share", "share of the time", Unit::Ratio, |stalled| stalled.took as f64 * 1e-9 / seconds)
+        .sum("count", "times", Unit::Count, |stalled| stalled.count as f64)
+        .number("max", "longest", Unit::Seconds, |stalled| stalled.longest as f64 * 1e-9)
+        .sum("freed", "freed", Unit::Bytes, |stalled| stalled.pages.saturating_mul(page_size) as f64)
+        .top(tasks.into_iter().map(Stalled::new), top)
+}
+
+/// A task that stalled, in one kind of work.
+struct Stalled {
+    tid: u64,
+    kind: &'static str,
+    born: u64,
+    tgid: u64,
+    count: u64,
+    took: u64,
+    longest: u64,
+    pages: u64,
+    name: String,
+}
+
+impl Stalled {
+    fn new(([tid, kind], [born, tgid, count, took, longest, pages, comm @ ..]): (TaskKind, Stalls)) -> Self {
+        let kind = usize::try_from(kind).ok().and_then(|at| KINDS.get(at)).copied().unwrap_or_default();
+        Self { tid, kind, born, tgid, count, took, longest, pages, name: words::text_of_words(&comm) }
     }
-    table
 }
 
 #[cfg(test)]

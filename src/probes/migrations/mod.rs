@@ -1,10 +1,11 @@
 //! Moves of tasks between CPUs.
 
 use crate::def::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
+use crate::table::TableSpec;
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{Hook, Object, include_bytes_aligned, words};
 use rdiag_model::metric::Pick;
-use rdiag_model::probe::{Cell, Column, Output, ProbeTable, Row};
+use rdiag_model::probe::{Output, ProbeTable};
 use rdiag_model::{Formula, MetricDef, Unavailable, Unit};
 
 pub(super) static PROBE: ProbeDef = ProbeDef {
@@ -82,76 +83,44 @@ impl Probe for Migrations {
     }
 }
 
-/// Puts the first `top` rows into the table and sums up the rest.
-fn fill(table: &mut ProbeTable, rows: Vec<Row>, top: usize) {
-    let mut rows = rows.into_iter();
-    table.rows = rows.by_ref().take(top).collect();
-    for row in rows {
-        table.others += 1;
-        for (column, cell) in table.columns.iter().zip(row.cells) {
-            if let Cell::Number(value) = cell {
-                *table.others_sum.entry(column.id.clone()).or_default() += value;
-            }
-        }
-    }
-}
-
 fn by_task(mut tasks: Vec<(u32, Mover)>, seconds: f64, top: usize) -> ProbeTable {
     tasks.sort_by_key(|(_, [_, count, ..])| std::cmp::Reverse(*count));
-    let row = |(tid, [born, count, runnable, tgid, comm @ ..]): &(u32, Mover)| Row {
-        instance: format!("{tid}:{born}"),
-        cells: vec![
-            words::text_of_words(comm).into(),
-            tgid.to_string().into(),
-            tid.to_string().into(),
-            (*count as f64).into(),
-            (*count as f64 / seconds).into(),
-            (*runnable as f64).into(),
-        ],
-    };
-    let mut table = ProbeTable {
-        id: "tasks".into(),
-        title: "Tasks by moves from CPU to CPU".into(),
-        dimension: Some("task".into()),
-        columns: vec![
-            Column::text("name", "task"),
-            Column::text("pid", "pid"),
-            Column::text("tid", "tid"),
-            Column::number("count", "moves", Unit::Count),
-            Column::number("rate", "rate", Unit::PerSecond),
-            Column::number("runnable", "while runnable", Unit::Count),
-        ],
-        ..ProbeTable::default()
-    };
-    fill(&mut table, tasks.iter().map(row).collect(), top);
-    table
+    TableSpec::<Task>::new("tasks", "Tasks by moves from CPU to CPU")
+        .rows("task", |task| format!("{}:{}", task.tid, task.born))
+        .text("name", "task", |task| task.name.clone())
+        .text("pid", "pid", |task| task.tgid.to_string())
+        .text("tid", "tid", |task| task.tid.to_string())
+        .sum("count", "moves", Unit::Count, |task| task.count as f64)
+        .sum("rate", "rate", Unit::PerSecond, |task| task.count as f64 / seconds)
+        .sum("runnable", "while runnable", Unit::Count, |task| task.runnable as f64)
+        .top(tasks.into_iter().map(Task::new), top)
+}
+
+/// A task as the program noted it.
+struct Task {
+    tid: u32,
+    born: u64,
+    count: u64,
+    runnable: u64,
+    tgid: u64,
+    name: String,
+}
+
+impl Task {
+    fn new((tid, [born, count, runnable, tgid, comm @ ..]): (u32, Mover)) -> Self {
+        Self { tid, born, count, runnable, tgid, name: words::text_of_words(&comm) }
+    }
 }
 
 fn by_pair(mut pairs: Vec<([u32; 2], u64)>, seconds: f64, top: usize) -> ProbeTable {
     pairs.sort_by_key(|(pair, count)| (std::cmp::Reverse(*count), *pair));
-    let row = |([from, to], count): &([u32; 2], u64)| Row {
-        instance: format!("{from}->{to}"),
-        cells: vec![
-            from.to_string().into(),
-            to.to_string().into(),
-            (*count as f64).into(),
-            (*count as f64 / seconds).into(),
-        ],
-    };
-    let mut table = ProbeTable {
-        id: "pairs".into(),
-        title: "Moves by pair of CPUs".into(),
-        dimension: Some("cpu_pair".into()),
-        columns: vec![
-            Column::text("from", "from"),
-            Column::text("to", "to"),
-            Column::number("count", "moves", Unit::Count),
-            Column::number("rate", "rate", Unit::PerSecond),
-        ],
-        ..ProbeTable::default()
-    };
-    fill(&mut table, pairs.iter().map(row).collect(), top);
-    table
+    TableSpec::<([u32; 2], u64)>::new("pairs", "Moves by pair of CPUs")
+        .rows("cpu_pair", |([from, to], _)| format!("{from}->{to}"))
+        .text("from", "from", |([from, _], _)| from.to_string())
+        .text("to", "to", |([_, to], _)| to.to_string())
+        .sum("count", "moves", Unit::Count, |(_, count)| *count as f64)
+        .sum("rate", "rate", Unit::PerSecond, |(_, count)| *count as f64 / seconds)
+        .top(pairs, top)
 }
 
 #[cfg(test)]
@@ -173,5 +142,12 @@ mod tests {
         let table = by_pair(vec![([0, 1], 3), ([1, 0], 4)], 1.0, 9);
         let names: Vec<&str> = table.rows.iter().map(|row| row.instance.as_str()).collect();
         assert_eq!((names, table.others), (vec!["1->0", "0->1"], 0));
+    }
+
+    #[test]
+    fn a_pair_has_its_cpus_and_moves_and_pairs_that_are_left_out_are_summed_up() {
+        let table = by_pair(vec![([0, 1], 3), ([1, 0], 4)], 2.0, 1);
+        assert_eq!(table.rows[0].cells, ["1".into(), "0".into(), 4.0.into(), 2.0.into()]);
+        assert_eq!((table.others, table.others_sum), (1, [("count".into(), 3.0), ("rate".into(), 1.5)].into()));
     }
 }

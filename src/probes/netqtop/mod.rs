@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use crate::def::{Context, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
+use crate::table::TableSpec;
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{Hook, Object, include_bytes_aligned, words};
-use rdiag_model::probe::{Cell, Column, Output, ProbeTable, Row};
+use rdiag_model::probe::{Output, ProbeTable};
 use rdiag_model::{Unavailable, Unit};
 
 pub(super) static PROBE: ProbeDef = ProbeDef {
@@ -44,15 +45,6 @@ type Key = [u64; 4];
 type Sum = [u64; 7];
 /// Stands for a queue that the driver did not tell.
 const NO_QUEUE: u64 = 0xffff;
-/// Packets up to these sizes, as the program sorts them.
-const SIZES: [(&str, &str); 5] = [
-    ("below_64", "< 64 B"),
-    ("below_512", "< 512 B"),
-    ("below_2k", "< 2 KiB"),
-    ("below_16k", "< 16 KiB"),
-    ("from_16k", "larger"),
-];
-
 fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
     let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/netqtop/netqtop.bpf.o"));
     let kernel = context.kernel()?;
@@ -96,65 +88,84 @@ fn queues(mut sums: Vec<(Key, Sum)>, seconds: f64, top: usize) -> ProbeTable {
     }
     sums.sort_by_key(|(_, [packets, ..])| std::cmp::Reverse(*packets));
     let left_out = sums.split_off(top.min(sums.len()));
-    let rest = left_out.iter().fold([0; 7], |sum, (_, other)| plus(sum, *other));
     sums.sort_by_key(|([device, queue, name @ ..], _)| (words::text_of_words(name), *device, *queue));
-    let row = |([device, queue, name @ ..], [packets, bytes, sizes @ ..]): (Key, Sum)| {
-        let direction = if queue >> 32 == 0 { "sent" } else { "received" };
-        let whole = of_device.get(&(device, queue >> 32)).copied().unwrap_or(0).max(1);
-        let number = match queue & 0xffff_ffff {
-            NO_QUEUE => Cell::Unknown(()),
-            number => number.to_string().into(),
-        };
-        let name = words::text_of_words(&name);
-        let namespace = (device >> 32).to_string();
-        let cells: Vec<Cell> = vec![
-            name.as_str().into(),
-            namespace.as_str().into(),
-            direction.into(),
-            number.clone(),
-            (packets as f64).into(),
-            (bytes as f64).into(),
-            (packets as f64 / seconds).into(),
-            (bytes as f64 / seconds).into(),
-            (packets as f64 / whole as f64).into(),
-        ];
-        Row {
-            instance: format!("{name} in {namespace}, {direction}, queue {}", number.text().unwrap_or("?")),
-            cells: cells.into_iter().chain(sizes.map(|count| (count as f64).into())).collect(),
-        }
+    let share = |queue: &Queue| {
+        let whole = of_device.get(&(queue.device, queue.direction)).copied().unwrap_or(0).max(1);
+        queue.packets as f64 / whole as f64
     };
-    let [packets, bytes, ..] = rest;
-    ProbeTable {
-        id: "queues".into(),
-        title: "Packets by queue".into(),
-        dimension: Some("queue".into()),
-        columns: vec![
-            Column::text("device", "device"),
-            Column::text("namespace", "network namespace"),
-            Column::text("direction", "direction"),
-            Column::text("queue", "queue"),
-            Column::number("packets", "packets", Unit::Count),
-            Column::number("bytes", "bytes", Unit::Bytes),
-            Column::number("packet_rate", "packets", Unit::PerSecond),
-            Column::number("byte_rate", "bytes", Unit::BytesPerSecond),
-            Column::number("share", "of the device", Unit::Ratio),
-        ]
-        .into_iter()
-        .chain(SIZES.map(|(id, title)| Column::number(id, title, Unit::Count)))
-        .collect(),
-        others: left_out.len() as u64,
-        others_sum: if left_out.is_empty() {
-            BTreeMap::new()
-        } else {
-            [("packets".into(), packets as f64), ("bytes".into(), bytes as f64)].into()
-        },
-        rows: sums.into_iter().map(row).collect(),
+    let spec = TableSpec::<Queue>::new("queues", "Packets by queue")
+        .rows("queue", Queue::instance)
+        .text("device", "device", |queue| queue.name.clone())
+        .text("namespace", "network namespace", |queue| queue.namespace().to_string())
+        .text("direction", "direction", |queue| queue.direction().to_owned())
+        .text("queue", "queue", |queue| queue.number.clone())
+        .sum("packets", "packets", Unit::Count, |queue| queue.packets as f64)
+        .sum("bytes", "bytes", Unit::Bytes, |queue| queue.bytes as f64)
+        .number("packet_rate", "packets", Unit::PerSecond, |queue| queue.packets as f64 / seconds)
+        .number("byte_rate", "bytes", Unit::BytesPerSecond, |queue| queue.bytes as f64 / seconds)
+        .number("share", "of the device", Unit::Ratio, share)
+        .number("below_64", "< 64 B", Unit::Count, |queue| queue.below_64 as f64)
+        .number("below_512", "< 512 B", Unit::Count, |queue| queue.below_512 as f64)
+        .number("below_2k", "< 2 KiB", Unit::Count, |queue| queue.below_2k as f64)
+        .number("below_16k", "< 16 KiB", Unit::Count, |queue| queue.below_16k as f64)
+        .number("from_16k", "larger", Unit::Count, |queue| queue.from_16k as f64);
+    let mut table = spec.all(sums.into_iter().map(Queue::new));
+    left_out.into_iter().for_each(|one| spec.leave_out(&Queue::new(one), &mut table));
+    table
+}
+
+/// A queue of a device in one direction, and its packets by size, as the program sorts them.
+struct Queue {
+    device: u64,
+    direction: u64,
+    number: Option<String>,
+    name: String,
+    packets: u64,
+    bytes: u64,
+    below_64: u64,
+    below_512: u64,
+    below_2k: u64,
+    below_16k: u64,
+    from_16k: u64,
+}
+
+impl Queue {
+    fn new(([device, queue, name @ ..], sum): (Key, Sum)) -> Self {
+        let [packets, bytes, below_64, below_512, below_2k, below_16k, from_16k] = sum;
+        let number = Some(queue & 0xffff_ffff).filter(|number| *number != NO_QUEUE);
+        Self {
+            device,
+            direction: queue >> 32,
+            number: number.map(|number| number.to_string()),
+            name: words::text_of_words(&name),
+            packets,
+            bytes,
+            below_64,
+            below_512,
+            below_2k,
+            below_16k,
+            from_16k,
+        }
+    }
+
+    fn namespace(&self) -> u64 {
+        self.device >> 32
+    }
+
+    fn direction(&self) -> &'static str {
+        if self.direction == 0 { "sent" } else { "received" }
+    }
+
+    fn instance(&self) -> String {
+        let number = self.number.as_deref().unwrap_or("?");
+        format!("{} in {}, {}, queue {number}", self.name, self.namespace(), self.direction())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rdiag_model::probe::Cell;
 
     #[test]
     fn queues_stand_in_order_with_their_share_of_the_device_in_their_direction() {

@@ -7,11 +7,12 @@ mod wakers;
 use std::collections::{HashMap, HashSet};
 
 use crate::def::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
+use crate::table::TableSpec;
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{Filter, Global, Hook, Object, include_bytes_aligned, words};
 use rdiag_kernel::mechanism::symbols::{Part, Piece, Process, Sample, Summary, Symbols, calls, summarize};
 use rdiag_model::metric::Pick;
-use rdiag_model::probe::{Activity, Column, Output, ProbeTable, Row};
+use rdiag_model::probe::{Activity, Output, ProbeTable};
 use rdiag_model::{Formula, MetricDef, Unavailable, Unit, quantity};
 use rdiag_proc::LoadAverage;
 
@@ -325,43 +326,57 @@ fn sampling(threshold: u64, totals: &Totals) -> String {
     )
 }
 
+/// How long a process was blocked.
+#[derive(Default)]
+struct Waited {
+    ns: u64,
+    count: u64,
+    /// What the thread was blocked that has the name.
+    most: u64,
+    name: String,
+}
+
 /// Blocked time by process.
 fn processes(sums: &HashMap<Key, Sum>, others_ns: u64) -> ProbeTable {
-    let mut table = ProbeTable {
-        id: "processes".into(),
-        title: "Processes by blocked time".into(),
-        dimension: Some("process".into()),
-        columns: vec![
-            Column::text("name", "task"),
-            Column::text("pid", "pid"),
-            Column::number("blocked", "blocked", Unit::Seconds),
-            Column::number("count", "times", Unit::Count),
-        ],
-        ..ProbeTable::default()
-    };
-    let mut by_process: HashMap<(u64, u64), (u64, u64, u64, String)> = HashMap::new();
+    let mut by_process: HashMap<(u64, u64), Waited> = HashMap::new();
     for ([tgid, _, _, comm @ ..], sum) in sums {
-        let (ns, count, most, name) = by_process.entry((*tgid, sum.born)).or_default();
-        *ns += sum.ns;
-        *count += sum.count;
+        let waited = by_process.entry((*tgid, sum.born)).or_default();
+        waited.ns += sum.ns;
+        waited.count += sum.count;
         // Threads may have names of their own: the one that was blocked most.
-        if sum.ns > *most {
-            *most = sum.ns;
-            *name = words::text_of_words(comm.get(..2).unwrap_or_default());
+        if sum.ns > waited.most {
+            waited.most = sum.ns;
+            waited.name = words::text_of_words(comm.get(..2).unwrap_or_default());
         }
     }
     let mut rows: Vec<_> = by_process.into_iter().collect();
-    rows.sort_by_key(|(process, (ns, ..))| (std::cmp::Reverse(*ns), *process));
-    for (at, ((tgid, born), (ns, count, _, name))) in rows.into_iter().enumerate() {
-        let blocked = ns as f64 * 1e-9;
-        if at >= TOP_PROCESSES {
-            table.others += 1;
-            *table.others_sum.entry("blocked".into()).or_default() += blocked;
-            continue;
-        }
-        let cells = vec![name.into(), tgid.to_string().into(), blocked.into(), (count as f64).into()];
-        table.rows.push(Row { instance: format!("{tgid}:{born}"), cells });
-    }
+    rows.sort_by_key(|(process, waited)| (std::cmp::Reverse(waited.ns), *process));
+    let mut table = TableSpec::<((u64, u64), Waited)>::new("processes", "Processes by blocked time")
+        .rows("process", |((tgid, born), _)| format!("{tgid}:{born}"))
+        .text("name", "task", |(_, waited)| waited.name.clone())
+        .text("pid", "pid", |((tgid, _), _)| tgid.to_string())
+        .sum("blocked", "blocked", Unit::Seconds, |(_, waited)| waited.ns as f64 * 1e-9)
+        .number("count", "times", Unit::Count, |(_, waited)| waited.count as f64)
+        .top(rows, TOP_PROCESSES);
     *table.others_sum.entry("blocked".into()).or_default() += others_ns as f64 * 1e-9;
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processes_are_named_by_what_was_blocked_most_and_the_rest_is_blocked_time_alone() {
+        let sum = |ns, count| Sum { ns, count, born: 5, ..Sum::default() };
+        let key = |tgid, name: &[u8; 8]| [tgid, 2, 2, u64::from_ne_bytes(*name), 0, 0, 0, 0, 0, 0];
+        let mut sums: HashMap<Key, Sum> = (100..120).map(|tgid| (key(tgid, b"idle\0\0\0\0"), sum(0, 1))).collect();
+        sums.insert(key(7, b"worker-a"), sum(1_000_000_000, 2));
+        sums.insert(key(7, b"worker-b"), sum(2_000_000_000, 3));
+        let table = processes(&sums, 500_000_000);
+        assert_eq!(table.rows[0].instance, "7:5");
+        assert_eq!(table.rows[0].cells, ["worker-b".into(), "7".into(), 3.0.into(), 5.0.into()]);
+        assert_eq!((table.rows.len(), table.others), (TOP_PROCESSES, 1));
+        assert_eq!(table.others_sum, [("blocked".to_owned(), 0.5)].into());
+    }
 }

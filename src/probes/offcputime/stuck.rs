@@ -1,9 +1,10 @@
 //! Tasks that sleep uninterruptibly at the end of the window and have not come back: they are in no sum, and matter most.
 
+use crate::table::TableSpec;
 use rdiag_kernel::host::{Host, ProcessDir};
 use rdiag_kernel::mechanism::ebpf::{Filter, Object};
 use rdiag_model::Unit;
-use rdiag_model::probe::{Cell, Column, ProbeTable, Row};
+use rdiag_model::probe::ProbeTable;
 use rdiag_proc::TaskStat;
 
 /// Tasks in the table.
@@ -52,33 +53,21 @@ pub(super) fn table(host: &Host, object: &Object, filter: &Filter, threshold: u6
             }
         }
     }
-    // Longest first; who slept before the window began has slept longest.
+    Some(longest_first(host, tasks))
+}
+
+/// Longest first; who slept before the window began has slept longest.
+fn longest_first(host: &Host, mut tasks: Vec<Task>) -> ProbeTable {
     tasks.sort_by_key(|task| (std::cmp::Reverse(task.slept.unwrap_or(u64::MAX)), task.tid));
-    let row = |task: &Task| Row {
-        instance: task.tid.to_string(),
-        cells: vec![
-            task.name.as_str().into(),
-            task.pid.to_string().into(),
-            task.tid.to_string().into(),
-            task.slept.map_or(Cell::Unknown(()), |slept| (slept as f64 * 1e-9).into()),
-            kernel_stack(host, task).map_or(Cell::Unknown(()), Cell::Text),
-        ],
-    };
-    Some(ProbeTable {
-        id: "stuck".into(),
-        title: "Tasks that still wait uninterruptibly; without a time: since before the probe began".into(),
-        dimension: Some("task".into()),
-        columns: vec![
-            Column::text("name", "task"),
-            Column::text("pid", "pid"),
-            Column::text("tid", "tid"),
-            Column::number("blocked", "blocked so far", Unit::Seconds),
-            Column::text("stack", "kernel functions, innermost first"),
-        ],
-        rows: tasks.iter().take(TOP).map(row).collect(),
-        others: tasks.len().saturating_sub(TOP) as u64,
-        ..ProbeTable::default()
-    })
+    let title = "Tasks that still wait uninterruptibly; without a time: since before the probe began";
+    TableSpec::<Task>::new("stuck", title)
+        .rows("task", |task| task.tid.to_string())
+        .text("name", "task", |task| task.name.clone())
+        .text("pid", "pid", |task| task.pid.to_string())
+        .text("tid", "tid", |task| task.tid.to_string())
+        .number("blocked", "blocked so far", Unit::Seconds, |task| task.slept.map(|slept| slept as f64 * 1e-9))
+        .text("stack", "kernel functions, innermost first", |task| kernel_stack(host, task))
+        .top(tasks, TOP)
 }
 
 /// The name of a task in state D.
@@ -106,6 +95,8 @@ fn functions(stack: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rdiag_kernel::host::HostSpec;
+    use rdiag_model::probe::Cell;
 
     #[test]
     fn a_task_in_state_d_has_its_name_whatever_that_is_and_others_have_none() {
@@ -121,5 +112,24 @@ mod tests {
         assert_eq!(functions(stack).as_deref(), Some("io_schedule < ext4_sync"));
         assert_eq!(functions(""), None);
         assert_eq!(functions("garbage"), None);
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "a made-up tree, not the host")]
+    fn who_has_slept_longest_comes_first_with_its_stack_and_the_rest_is_counted() {
+        let tree = tempfile::tempdir().unwrap();
+        let folder = tree.path().join("t0/proc/7/task/9");
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("stack"), "[<0>] io_schedule+0x46/0x70\n").unwrap();
+        let host = Host::recorded(tree.path(), HostSpec::default());
+        let task = |tid, slept| Task { pid: 7, tid, name: "dd".into(), slept };
+        let mut tasks: Vec<Task> = (100..150).map(|tid| task(tid, Some(1_000_000_000))).collect();
+        tasks.extend([task(8, Some(2_000_000_000)), task(9, None)]);
+        let table = longest_first(&host, tasks);
+        let [first, second, ..] = &table.rows[..] else { panic!("{table:?}") };
+        let cells = ["dd".into(), "7".into(), "9".into(), Cell::Unknown(()), "io_schedule".into()];
+        assert_eq!((first.instance.as_str(), &first.cells[..]), ("9", &cells[..]));
+        assert_eq!(second.cells[3..], [2.0.into(), Cell::Unknown(())]);
+        assert_eq!((table.rows.len(), table.others, table.others_sum.len()), (TOP, 2, 0));
     }
 }

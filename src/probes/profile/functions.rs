@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::tally::Key;
+use crate::table::TableSpec;
 use rdiag_kernel::mechanism::symbols::{COMPILED, Process};
 use rdiag_model::Unit;
-use rdiag_model::probe::{Cell, Column, Frame, Output, ProbeTable, Row};
+use rdiag_model::probe::{Frame, Output, ProbeTable};
 
 /// Functions whose lines are listed, and lines of each.
 const WITH_LINES: usize = 8;
@@ -33,6 +34,8 @@ pub(super) struct Executed {
 
 /// A function: its name, its file, and whether it is the kernel's.
 type Function = (String, String, bool);
+/// A line, and the function that was inlined there.
+type Line = (Option<String>, Option<String>);
 
 /// Sums by some key, and their largest.
 #[derive(Debug)]
@@ -65,7 +68,23 @@ impl<K> Default for Sums<K> {
 struct OfFunction {
     value: f64,
     processes: Sums<(Process, String)>,
-    lines: Sums<(Option<String>, Option<String>)>,
+    lines: Sums<Line>,
+}
+
+impl OfFunction {
+    /// The task that takes most of it.
+    fn task(&self) -> Option<String> {
+        self.processes.largest().map(|((id, task), _)| match *id {
+            Key::ENDED => task.clone(),
+            Process { pid, .. } => format!("{task} ({pid})"),
+        })
+    }
+
+    /// The line that takes most of it.
+    fn line(&self) -> Option<String> {
+        let ((line, _), _) = self.lines.largest()?;
+        line.as_deref().map(|line| short(line).to_owned())
+    }
 }
 
 #[derive(Debug, Default)]
@@ -147,7 +166,30 @@ impl Hottest {
         let lines = self.lines(&functions);
         let mut outputs = vec![self.function_table(&functions, unit, value, top), self.process_table(unit, value, top)];
         outputs.extend((!lines.rows.is_empty()).then_some(lines));
+        for table in &mut outputs {
+            // These sums are there even where nothing is left out.
+            for id in ["share", "value"] {
+                table.others_sum.entry(id.into()).or_default();
+            }
+        }
         outputs.into_iter().map(Output::Table).collect()
+    }
+
+    /// How much there was, in one row; shares as far as they are known.
+    pub(super) fn all_samples(
+        &self,
+        samples: u64,
+        kernel: Option<f64>,
+        idle: Option<f64>,
+        unit: Unit,
+        value: &str,
+    ) -> ProbeTable {
+        TableSpec::<()>::new("host", "All samples")
+            .number("samples", "samples", Unit::Count, |()| samples as f64)
+            .number("value", value, unit, |()| self.whole)
+            .number("kernel", "in the kernel", Unit::Ratio, |()| kernel)
+            .number("idle", "CPUs idle", Unit::Ratio, |()| idle)
+            .all([()])
     }
 
     fn function_table(
@@ -157,130 +199,62 @@ impl Hottest {
         value: &str,
         top: usize,
     ) -> ProbeTable {
-        let columns = vec![
-            Column::number("share", "share", Unit::Ratio),
-            Column::number("value", value, unit),
-            Column::text("name", "function"),
-            Column::text("object", "in"),
-            Column::text("mode", "mode"),
-            Column::text("process", "mostly of"),
-            Column::text("line", "mostly at"),
-        ];
-        let row = |((name, object, kernel), of): &(&Function, &OfFunction)| {
-            let process = of.processes.largest().map(|((id, task), _)| match *id {
-                Key::ENDED => task.clone(),
-                Process { pid, .. } => format!("{task} ({pid})"),
-            });
-            let line = of.lines.largest().and_then(|((line, _), _)| line.as_deref());
-            let cells = vec![
-                self.share(of.value).into(),
-                of.value.into(),
-                name.as_str().into(),
-                object.as_str().into(),
-                mode(*kernel).into(),
-                process.unwrap_or_default().into(),
-                line.map_or(Cell::Unknown(()), |line| short(line).into()),
-            ];
-            (function_instance(name, object), of.value, cells)
-        };
-        let rows = functions.iter().map(row).collect();
-        self.table("functions", "Hottest functions", "function", columns, rows, top)
+        TableSpec::<(&Function, &OfFunction)>::new("functions", "Hottest functions")
+            .rows("function", |((name, object, _), _)| function_instance(name, object))
+            .sum("share", "share", Unit::Ratio, |(_, of)| self.share(of.value))
+            .sum("value", value, unit, |(_, of)| of.value)
+            .text("name", "function", |((name, ..), _)| name.clone())
+            .text("object", "in", |((_, object, _), _)| object.clone())
+            .text("mode", "mode", |((.., kernel), _)| mode(*kernel).to_owned())
+            .text("process", "mostly of", |(_, of)| of.task().unwrap_or_default())
+            .text("line", "mostly at", |(_, of)| of.line())
+            .top(functions.iter().copied(), top)
     }
 
     fn process_table(&self, unit: Unit, value: &str, top: usize) -> ProbeTable {
-        let columns = vec![
-            Column::number("share", "share", Unit::Ratio),
-            Column::number("value", value, unit),
-            Column::text("name", "task"),
-            Column::text("pid", "pid"),
-            Column::number("kernel", "in the kernel", Unit::Ratio),
-            Column::text("function", "hottest function"),
-            Column::number("function_share", "its share", Unit::Ratio),
-            Column::text("object", "in"),
-            Column::text("line", "mostly at"),
-        ];
         let mut processes: Vec<(&Process, &OfProcess)> = self.processes.iter().collect();
         processes.sort_by(|(a, x), (b, y)| y.value.total_cmp(&x.value).then_with(|| a.cmp(b)));
-        let row = |(id, of): &(&Process, &OfProcess)| {
-            let part = |value: f64| value / of.value.max(f64::MIN_POSITIVE);
-            let task = of.tasks.largest().map(|(task, _)| task.as_str()).unwrap_or_default();
-            let hottest = of.functions.largest();
-            let (name, object, _) = hottest.map(|(function, _)| function.clone()).unwrap_or_default();
-            let line = hottest.and_then(|(function, _)| self.functions.get(function)?.lines.largest());
-            let line = line.and_then(|((line, _), _)| line.as_deref());
-            let cells = vec![
-                self.share(of.value).into(),
-                of.value.into(),
-                task.into(),
-                if **id == Key::ENDED { Cell::Unknown(()) } else { id.pid.to_string().into() },
-                part(of.in_kernel).into(),
-                name.into(),
-                hottest.map_or(0.0, |(_, value)| part(value)).into(),
-                object.into(),
-                line.map_or(Cell::Unknown(()), |line| short(line).into()),
-            ];
-            (format!("{}:{}", id.pid, id.born), of.value, cells)
-        };
-        let rows = processes.iter().map(row).collect();
-        self.table("processes", "Processes by CPU time", "process", columns, rows, top)
+        let rows = processes.into_iter().map(|(id, of)| (id, of, of.functions.largest()));
+        let part = |value: f64, of: &OfProcess| value / of.value.max(f64::MIN_POSITIVE);
+        TableSpec::<(&Process, &OfProcess, Option<(&Function, f64)>)>::new("processes", "Processes by CPU time")
+            .rows("process", |(id, ..)| format!("{}:{}", id.pid, id.born))
+            .sum("share", "share", Unit::Ratio, |(_, of, _)| self.share(of.value))
+            .sum("value", value, unit, |(_, of, _)| of.value)
+            .text("name", "task", |(_, of, _)| of.tasks.largest().map(|(task, _)| task.clone()).unwrap_or_default())
+            .text("pid", "pid", |(id, ..)| (**id != Key::ENDED).then(|| id.pid.to_string()))
+            .number("kernel", "in the kernel", Unit::Ratio, |(_, of, _)| part(of.in_kernel, of))
+            .text("function", "hottest function", |(.., hottest)| {
+                hottest.map(|((name, ..), _)| name.clone()).unwrap_or_default()
+            })
+            .number("function_share", "its share", Unit::Ratio, |(_, of, hottest)| {
+                hottest.map_or(0.0, |(_, value)| part(value, of))
+            })
+            .text("object", "in", |(.., hottest)| hottest.map(|((_, object, _), _)| object.clone()).unwrap_or_default())
+            .text("line", "mostly at", |(.., hottest)| {
+                hottest.and_then(|(function, _)| self.functions.get(function)?.line())
+            })
+            .top(rows, top)
     }
 
     fn lines(&self, functions: &[(&Function, &OfFunction)]) -> ProbeTable {
-        let columns = vec![
-            Column::text("function", "function"),
-            Column::number("of_function", "of its share", Unit::Ratio),
-            Column::number("share", "share", Unit::Ratio),
-            Column::text("line", "line"),
-            Column::text("inlined", "inlined function"),
-        ];
-        let mut rows = Vec::new();
         let with_lines = functions.iter().filter(|(_, of)| of.lines.0.keys().any(|(line, _)| line.is_some()));
-        for ((name, object, _), of) in with_lines.take(WITH_LINES) {
-            for ((line, inlined), value) in of.lines.sorted().into_iter().take(LINES) {
-                let text = |text: &Option<String>| text.as_deref().map_or(Cell::Unknown(()), Cell::from);
-                let cells = vec![
-                    name.as_str().into(),
-                    (value / of.value.max(f64::MIN_POSITIVE)).into(),
-                    self.share(value).into(),
-                    text(line),
-                    text(inlined),
-                ];
-                let place = line.as_deref().unwrap_or_default();
-                let inlined = inlined.as_deref().unwrap_or_default();
-                let instance = format!("{} {place} {inlined}", function_instance(name, object));
-                rows.push((instance, value, cells));
-            }
-        }
-        self.table("lines", "Hottest lines of the hottest functions", "line", columns, rows, WITH_LINES * LINES)
-    }
-
-    fn table(
-        &self,
-        id: &str,
-        title: &str,
-        dimension: &str,
-        columns: Vec<Column>,
-        rows: Vec<(String, f64, Vec<Cell>)>,
-        most: usize,
-    ) -> ProbeTable {
-        let mut table = ProbeTable {
-            id: id.into(),
-            title: title.into(),
-            dimension: Some(dimension.into()),
-            columns,
-            others_sum: ["share", "value"].map(|column| (column.to_owned(), 0.0)).into(),
-            ..ProbeTable::default()
-        };
-        for (at, (instance, value, cells)) in rows.into_iter().enumerate() {
-            if at < most {
-                table.rows.push(Row { instance, cells });
-                continue;
-            }
-            table.others += 1;
-            *table.others_sum.entry("value".into()).or_default() += value;
-            *table.others_sum.entry("share".into()).or_default() += self.share(value);
-        }
-        table
+        let rows = with_lines.take(WITH_LINES).flat_map(|(function, of)| {
+            let hottest = of.lines.sorted().into_iter().take(LINES);
+            hottest.map(move |(line, value)| (*function, *of, line, value))
+        });
+        TableSpec::<(&Function, &OfFunction, &Line, f64)>::new("lines", "Hottest lines of the hottest functions")
+            .rows("line", |((name, object, _), _, (line, inlined), _)| {
+                let [line, inlined] = [line, inlined].map(|text| text.as_deref().unwrap_or_default());
+                format!("{} {line} {inlined}", function_instance(name, object))
+            })
+            .text("function", "function", |((name, ..), ..)| name.clone())
+            .number("of_function", "of its share", Unit::Ratio, |(_, of, _, value)| {
+                value / of.value.max(f64::MIN_POSITIVE)
+            })
+            .sum("share", "share", Unit::Ratio, |(.., value)| self.share(*value))
+            .text("line", "line", |(.., (line, _), _)| line.clone())
+            .text("inlined", "inlined function", |(.., (_, inlined), _)| inlined.clone())
+            .all(rows)
     }
 }
 

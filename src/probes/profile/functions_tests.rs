@@ -1,4 +1,5 @@
 use super::*;
+use rdiag_model::probe::Cell;
 
 fn executed(pid: u32, name: &str, line: Option<&str>, value: f64) -> Executed {
     let kernel = name.starts_with("sys_");
@@ -103,4 +104,22 @@ fn a_long_tail_is_cut_and_summed() {
     let all = (0..80).map(|at| executed(at, &format!("f{at}"), None, 1.0)).collect();
     let table = table(&hottest(all), "functions");
     assert_eq!((table.rows.len(), table.others, table.others_sum["value"]), (50, 30, 30.0));
+}
+
+#[test]
+fn a_line_names_what_was_inlined_there_and_nothing_is_left_out() {
+    let inlined = Executed { inlined: Some("inner".into()), ..executed(1, "hot", Some("a.c:3"), 2.0) };
+    let table = table(&hottest(vec![inlined, executed(1, "cold", None, 2.0)]), "lines");
+    let [row] = &table.rows[..] else { panic!("{table:?}") };
+    assert_eq!(row.instance, "hot in app a.c:3 inner");
+    assert_eq!(row.cells, ["hot".into(), 1.0.into(), 0.5.into(), "a.c:3".into(), "inner".into()]);
+    assert_eq!((table.others, table.others_sum), (0, ["share", "value"].map(|id| (id.to_owned(), 0.0)).into()));
+}
+
+#[test]
+fn all_samples_are_one_row_in_which_shares_may_not_be_known() {
+    let hottest = hottest(vec![executed(1, "hot", None, 2.0)]);
+    let table = hottest.all_samples(5, Some(0.25), None, Unit::Seconds, "CPU time");
+    assert_eq!(table.rows[0].cells, [5.0.into(), 2.0.into(), 0.25.into(), Cell::Unknown(())]);
+    assert_eq!((table.rows.len(), table.dimension, table.others_sum.len()), (1, None, 0));
 }

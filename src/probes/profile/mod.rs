@@ -23,7 +23,7 @@ use rdiag_kernel::mechanism::ebpf::Object;
 use rdiag_kernel::mechanism::perf::event::{Event, Every};
 use rdiag_kernel::mechanism::symbols::{Sample, Summary, Symbols, summarize};
 use rdiag_model::metric::Pick;
-use rdiag_model::probe::{Activity, Attachment, Cell, Column, Output, ProbeTable, Row};
+use rdiag_model::probe::{Activity, Attachment, Output, ProbeTable};
 use rdiag_model::{Formula, MetricDef, Unavailable, Unit, quantity};
 use tally::{DEPTH, Tally};
 
@@ -289,23 +289,7 @@ impl Profile {
             None => "; what the kernel did was not sampled".to_owned(),
         });
         text.extend(idle.map(|share| format!("; the CPUs were idle for {} of the time", quantity::percent(share))));
-        let cell = |value: Option<f64>| value.map_or(Cell::Unknown(()), Cell::from);
-        let table = ProbeTable {
-            id: "host".into(),
-            title: "All samples".into(),
-            columns: vec![
-                Column::number("samples", "samples", Unit::Count),
-                Column::number("value", self.value_title(), self.unit()),
-                Column::number("kernel", "in the kernel", Unit::Ratio),
-                Column::number("idle", "CPUs idle", Unit::Ratio),
-            ],
-            rows: vec![Row {
-                instance: String::new(),
-                cells: vec![(samples as f64).into(), hottest.whole().into(), cell(kernel), cell(idle)],
-            }],
-            ..ProbeTable::default()
-        };
-        (text, table)
+        (text, hottest.all_samples(samples, kernel, idle, self.unit(), self.value_title()))
     }
 
     fn value_title(&self) -> &'static str {

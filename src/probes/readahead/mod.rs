@@ -1,9 +1,10 @@
 //! Pages that are read ahead: who used them, how soon, and how many were wasted.
 
 use crate::def::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
+use crate::table::TableSpec;
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{Hook, Kernel, Object, hist, include_bytes_aligned, words};
-use rdiag_model::probe::{Cell, Column, Histogram, Output, ProbeTable, Row};
+use rdiag_model::probe::{Histogram, Output, ProbeTable};
 use rdiag_model::{Unavailable, Unit};
 
 pub(super) static PROBE: ProbeDef = ProbeDef {
@@ -129,44 +130,45 @@ fn by_process(mut processes: Vec<(u32, Sums)>, blocks: &[(Block, Ahead)], top: u
         let of = blocks.iter().filter(|(_, [.., owner])| *owner == u64::from(tgid));
         of.map(|(_, [bits, ..])| u64::from(bits.count_ones())).sum()
     };
-    let mut all: Vec<(u32, Sums, u64)> = processes.into_iter().map(|(tgid, sums)| (tgid, sums, unused(tgid))).collect();
-    all.sort_by_key(|(tgid, [ahead, _, dropped, ..], unused)| (std::cmp::Reverse((dropped + unused, *ahead)), *tgid));
-    let mut table = ProbeTable {
-        id: "processes".into(),
-        title: "Processes by pages that were read ahead and not used".into(),
-        dimension: Some("process".into()),
-        columns: vec![
-            Column::text("name", "process"),
-            Column::text("pid", "pid"),
-            Column::number("ahead", "read ahead", Unit::Count),
-            Column::number("used", "used", Unit::Count),
-            Column::number("dropped", "dropped unused", Unit::Count),
-            Column::number("unused", "unused yet", Unit::Count),
-            Column::number("vain", "wasted", Unit::Ratio),
-        ],
-        ..ProbeTable::default()
+    let pages = |(tgid, [ahead, used, dropped, name @ ..]): (u32, Sums)| Pages {
+        tgid,
+        name: words::text_of_words(&name),
+        ahead,
+        used,
+        dropped,
+        unused: unused(tgid),
     };
-    for (at, (tgid, [ahead, used, dropped, name @ ..], unused)) in all.iter().enumerate() {
-        let numbers = [*ahead, *used, *dropped, *unused].map(|pages| pages as f64);
-        if at >= top {
-            table.others += 1;
-            for (column, value) in ["ahead", "used", "dropped", "unused"].into_iter().zip(numbers) {
-                *table.others_sum.entry(column.into()).or_default() += value;
-            }
-            continue;
-        }
-        let ended = used + dropped;
-        let vain = if ended > 0 { (*dropped as f64 / ended as f64).into() } else { Cell::Unknown(()) };
-        let who = [words::text_of_words(name).into(), tgid.to_string().into()];
-        let cells = who.into_iter().chain(numbers.map(Cell::from)).chain([vain]).collect();
-        table.rows.push(Row { instance: tgid.to_string(), cells });
-    }
-    table
+    let mut all: Vec<Pages> = processes.into_iter().map(pages).collect();
+    all.sort_by_key(|of| (std::cmp::Reverse((of.dropped + of.unused, of.ahead)), of.tgid));
+    TableSpec::<Pages>::new("processes", "Processes by pages that were read ahead and not used")
+        .rows("process", |of| of.tgid.to_string())
+        .text("name", "process", |of| of.name.clone())
+        .text("pid", "pid", |of| of.tgid.to_string())
+        .sum("ahead", "read ahead", Unit::Count, |of| of.ahead as f64)
+        .sum("used", "used", Unit::Count, |of| of.used as f64)
+        .sum("dropped", "dropped unused", Unit::Count, |of| of.dropped as f64)
+        .sum("unused", "unused yet", Unit::Count, |of| of.unused as f64)
+        .number("vain", "wasted", Unit::Ratio, |of| {
+            let ended = of.used + of.dropped;
+            (ended > 0).then(|| of.dropped as f64 / ended as f64)
+        })
+        .top(all, top)
+}
+
+/// Pages that were read ahead for a process.
+struct Pages {
+    tgid: u32,
+    name: String,
+    ahead: u64,
+    used: u64,
+    dropped: u64,
+    unused: u64,
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rdiag_model::probe::Cell;
 
     const NAME: u64 = u64::from_ne_bytes(*b"grep\0\0\0\0");
 

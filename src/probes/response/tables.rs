@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use rdiag_model::ledger::{Call, Durations, Thread, WakerKind};
-use rdiag_model::probe::{Cell, Column, Output, ProbeTable, Row};
+use crate::table::TableSpec;
+use rdiag_model::ledger::{Call, Durations, Thread, WakerEdge, WakerKind};
+use rdiag_model::probe::{Output, ProbeTable};
 use rdiag_model::{Component, Ledger, Unit, quantity};
 
 /// What several parts add up to.
@@ -30,32 +31,22 @@ impl Sum {
         }
     }
 
-    /// Time, share of the whole, number, mean, longest.
-    fn cells(&self, whole: f64) -> Vec<Cell> {
-        let durations = self.durations.as_ref();
-        vec![
-            self.seconds.into(),
-            (self.seconds / whole.max(1e-9)).into(),
-            known(durations.map(|durations| durations.count.saturating_add(self.open) as f64)),
-            known(durations.and_then(Durations::mean)),
-            known(durations.filter(|durations| durations.count > 0).map(|durations| durations.max)),
-        ]
+    fn count(&self) -> Option<f64> {
+        self.durations.as_ref().map(|durations| durations.count.saturating_add(self.open) as f64)
     }
 }
 
-fn known(value: Option<f64>) -> Cell {
-    value.map_or(Cell::Unknown(()), Cell::Number)
+/// Appends time, share of the whole, number, mean, longest.
+fn with_sums<'c, R: 'c>(spec: TableSpec<'c, R>, whole: f64, sum: fn(&R) -> &Sum) -> TableSpec<'c, R> {
+    spec.sum("time", "time", Unit::Seconds, move |row| sum(row).seconds)
+        .sum("share", "share", Unit::Ratio, move |row| sum(row).seconds / whole.max(1e-9))
+        .sum("count", "times", Unit::Count, move |row| sum(row).count())
+        .number("mean", "mean", Unit::Seconds, move |row| sum(row).durations.as_ref().and_then(Durations::mean))
+        .number("longest", "longest", Unit::Seconds, move |row| longest(sum(row).durations.as_ref()))
 }
 
-fn sum_columns(mut first: Vec<Column>) -> Vec<Column> {
-    first.extend([
-        Column::number("time", "time", Unit::Seconds),
-        Column::number("share", "share", Unit::Ratio),
-        Column::number("count", "times", Unit::Count),
-        Column::number("mean", "mean", Unit::Seconds),
-        Column::number("longest", "longest", Unit::Seconds),
-    ]);
-    first
+fn longest(durations: Option<&Durations>) -> Option<f64> {
+    durations.filter(|durations| durations.count > 0).map(|durations| durations.max)
 }
 
 /// All tables of a ledger, at most `top` rows each.
@@ -63,10 +54,10 @@ pub(super) fn tables(ledger: &Ledger, top: usize) -> Vec<Output> {
     let whole: f64 = ledger.threads.iter().map(|thread| thread.seconds).sum();
     let tables = [
         components(ledger, whole),
-        limited(details(ledger, whole), top),
-        limited(calls(ledger), top),
-        limited(threads(ledger), top),
-        limited(wakers(ledger), top),
+        details(ledger, whole, top),
+        calls(ledger, top),
+        threads(ledger, top),
+        wakers(ledger, top),
     ];
     tables.into_iter().filter(|table| !table.rows.is_empty()).map(Output::Table).collect()
 }
@@ -79,18 +70,8 @@ fn components(ledger: &Ledger, whole: f64) -> ProbeTable {
     }
     let mut sums: Vec<_> = sums.into_iter().collect();
     sums.sort_by(|(_, a), (_, b)| b.seconds.total_cmp(&a.seconds));
-    let mut table = ProbeTable {
-        id: "components".into(),
-        title: "Where the time of the observed threads went".into(),
-        dimension: Some("component".into()),
-        columns: sum_columns(vec![Column::text("component", "component"), Column::text("what", "the thread was")]),
-        ..ProbeTable::default()
-    };
-    for (component, sum) in sums {
-        let mut cells = vec![component.id().into(), component.def().title.into()];
-        cells.extend(sum.cells(whole));
-        table.rows.push(Row { instance: component.id().into(), cells });
-    }
+    let row = |(component, sum): (Component, Sum)| (component.id(), component.def().title.to_owned(), sum);
+    let mut rows: Vec<(&str, String, Sum)> = sums.into_iter().map(row).collect();
     let (beyond, followed): (Vec<&Thread>, Vec<&Thread>) =
         ledger.threads.iter().partition(|thread| thread.is_not_followed());
     let (missing, double) = residuals(&followed);
@@ -102,12 +83,14 @@ fn components(ledger: &Ledger, whole: f64) -> ProbeTable {
         ("not followed", format!("of {number} threads beyond the limit"), unseen),
     ] {
         if seconds > whole * 1e-6 {
-            let mut cells = vec![name.into(), what.into(), seconds.into(), (seconds / whole.max(1e-9)).into()];
-            cells.extend([Cell::Unknown(()), Cell::Unknown(()), Cell::Unknown(())]);
-            table.rows.push(Row { instance: name.into(), cells });
+            rows.push((name, what, Sum { seconds, open: 0, durations: None }));
         }
     }
-    table
+    let spec = TableSpec::<(&str, String, Sum)>::new("components", "Where the time of the observed threads went")
+        .rows("component", |(name, ..)| (*name).to_owned())
+        .text("component", "component", |(name, ..)| (*name).to_owned())
+        .text("what", "the thread was", |(_, what, _)| what.clone());
+    with_sums(spec, whole, |(.., sum)| sum).all(rows)
 }
 
 /// Seconds that are missing from threads, and that threads have too many of; these do not make up for each other.
@@ -120,7 +103,7 @@ fn residuals(threads: &[&Thread]) -> (f64, f64) {
 }
 
 /// What the components are made of: calls and what they were about.
-fn details(ledger: &Ledger, whole: f64) -> ProbeTable {
+fn details(ledger: &Ledger, whole: f64, top: usize) -> ProbeTable {
     let mut sums: BTreeMap<(Component, &str, &str), Sum> = BTreeMap::new();
     for part in ledger.threads.iter().flat_map(|thread| &thread.parts) {
         if part.call.is_empty() && part.key.is_empty() {
@@ -131,67 +114,36 @@ fn details(ledger: &Ledger, whole: f64) -> ProbeTable {
     }
     let mut sums: Vec<_> = sums.into_iter().collect();
     sums.sort_by(|(_, a), (_, b)| b.seconds.total_cmp(&a.seconds));
-    let mut table = ProbeTable {
-        id: "waits".into(),
-        title: "Waits by call and object".into(),
-        dimension: Some("wait".into()),
-        columns: sum_columns(vec![
-            Column::text("component", "component"),
-            Column::text("call", "in"),
-            Column::text("key", "for"),
-        ]),
-        ..ProbeTable::default()
-    };
-    for ((component, call, key), sum) in sums {
-        let mut cells = vec![component.id().into(), call.into(), key.into()];
-        cells.extend(sum.cells(whole));
-        table.rows.push(Row { instance: format!("{} {call} {key}", component.id()), cells });
-    }
-    table
+    let spec = TableSpec::<((Component, &str, &str), Sum)>::new("waits", "Waits by call and object")
+        .rows("wait", |((component, call, key), _)| format!("{} {call} {key}", component.id()))
+        .text("component", "component", |((component, ..), _)| component.id().to_owned())
+        .text("call", "in", |((_, call, _), _)| (*call).to_owned())
+        .text("key", "for", |((.., key), _)| (*key).to_owned());
+    with_sums(spec, whole, |(_, sum)| sum).top(sums, top)
 }
 
-fn calls(ledger: &Ledger) -> ProbeTable {
+fn calls(ledger: &Ledger, top: usize) -> ProbeTable {
     let title = ledger.calls_share.map_or_else(
         || "System calls, with what they waited for in them".to_owned(),
         |share| {
             format!("System calls as {} of the time tell, with what they waited for in them", quantity::percent(share))
         },
     );
-    let mut table = ProbeTable {
-        id: "calls".into(),
-        title,
-        dimension: Some("call".into()),
-        columns: vec![
-            Column::text("call", "call"),
-            Column::number("count", "calls", Unit::Count),
-            Column::number("errors", "errors", Unit::Count),
-            Column::number("time", "time", Unit::Seconds),
-            Column::number("on_cpu", "on CPU", Unit::Seconds),
-            Column::number("mean", "mean", Unit::Seconds),
-            Column::number("longest", "longest", Unit::Seconds),
-            Column::number("open", "under way at an edge", Unit::Count),
-            Column::text("errnos", "errors by name"),
-        ],
-        ..ProbeTable::default()
-    };
-    for (name, call) in by_name(&ledger.calls) {
-        let errors = call.errors.values().fold(0_u64, |sum, count| sum.saturating_add(*count));
-        let names: Vec<String> = call.errors.iter().map(|(name, count)| format!("{name} {count}")).collect();
-        let durations = call.durations.as_ref();
-        let cells = vec![
-            name.clone().into(),
-            (call.count as f64).into(),
-            (errors as f64).into(),
-            call.seconds.into(),
-            known(call.on_cpu_seconds),
-            known(durations.and_then(Durations::mean)),
-            known(durations.filter(|durations| durations.count > 0).map(|durations| durations.max)),
-            (call.open as f64).into(),
-            names.join(", ").into(),
-        ];
-        table.rows.push(Row { instance: name, cells });
-    }
-    table
+    let errors = |call: &Call| call.errors.values().fold(0_u64, |sum, count| sum.saturating_add(*count));
+    let errnos =
+        |call: &Call| -> Vec<String> { call.errors.iter().map(|(name, count)| format!("{name} {count}")).collect() };
+    TableSpec::<(String, Call)>::new("calls", title)
+        .rows("call", |(name, _)| name.clone())
+        .text("call", "call", |(name, _)| name.clone())
+        .sum("count", "calls", Unit::Count, |(_, call)| call.count as f64)
+        .sum("errors", "errors", Unit::Count, move |(_, call)| errors(call) as f64)
+        .sum("time", "time", Unit::Seconds, |(_, call)| call.seconds)
+        .sum("on_cpu", "on CPU", Unit::Seconds, |(_, call)| call.on_cpu_seconds)
+        .number("mean", "mean", Unit::Seconds, |(_, call)| call.durations.as_ref().and_then(Durations::mean))
+        .number("longest", "longest", Unit::Seconds, |(_, call)| longest(call.durations.as_ref()))
+        .number("open", "under way at an edge", Unit::Count, |(_, call)| call.open as f64)
+        .text("errnos", "errors by name", move |(_, call)| errnos(call).join(", "))
+        .top(by_name(&ledger.calls), top)
 }
 
 /// The calls of the whole time, longest first.
@@ -208,101 +160,59 @@ fn by_name(calls: &[Call]) -> Vec<(String, Call)> {
     named
 }
 
-fn threads(ledger: &Ledger) -> ProbeTable {
-    let mut table = ProbeTable {
-        id: "threads".into(),
-        title: "Threads by time on a CPU".into(),
-        dimension: Some("thread".into()),
-        columns: vec![
-            Column::text("name", "thread"),
-            Column::text("pid", "pid"),
-            Column::text("tid", "tid"),
-            Column::number("observed", "observed", Unit::Seconds),
-            Column::number("cpu", "on CPU", Unit::Seconds),
-            Column::number("runnable", "waiting for CPU", Unit::Seconds),
-            Column::number("blocked", "blocked", Unit::Seconds),
-            Column::text("mostly", "mostly"),
-        ],
-        ..ProbeTable::default()
-    };
-    let mut rows: Vec<(f64, Row)> = ledger.threads.iter().map(thread).collect();
-    rows.sort_by(|(a, _), (b, _)| b.total_cmp(a));
-    table.rows = rows.into_iter().map(|(_, row)| row).collect();
-    table
-}
-
-/// A row with the seconds by which it is sorted.
-fn thread(thread: &Thread) -> (f64, Row) {
-    let sum = |of: fn(Component) -> bool| -> f64 {
+fn threads(ledger: &Ledger, top: usize) -> ProbeTable {
+    let seconds = |thread: &Thread, of: fn(Component) -> bool| -> f64 {
         thread.parts.iter().filter(|part| of(part.component)).fold(0.0, |sum, part| sum + part.seconds)
     };
-    let cpu = sum(Component::on_cpu);
-    let most = thread.parts.iter().max_by(|a, b| a.seconds.total_cmp(&b.seconds));
-    let cells = vec![
-        thread.comm.clone().into(),
-        thread.pid.to_string().into(),
-        thread.tid.to_string().into(),
-        thread.seconds.into(),
-        cpu.into(),
-        sum(Component::runnable).into(),
-        sum(|component| !component.on_cpu() && !component.runnable()).into(),
-        most.map_or("", |part| part.component.id()).into(),
-    ];
-    (cpu, Row { instance: format!("{}:{}:{:.9}", thread.pid, thread.tid, thread.began), cells })
-}
-
-fn wakers(ledger: &Ledger) -> ProbeTable {
-    let mut table = ProbeTable {
-        id: "wakers".into(),
-        title: "Who ended the waits".into(),
-        dimension: Some("waker".into()),
-        columns: vec![
-            Column::text("component", "component"),
-            Column::text("name", "ended by"),
-            Column::text("tid", "tid"),
-            Column::number("time", "time", Unit::Seconds),
-            Column::number("count", "times", Unit::Count),
-        ],
-        ..ProbeTable::default()
+    let mostly = |thread: &Thread| {
+        let most = thread.parts.iter().max_by(|a, b| a.seconds.total_cmp(&b.seconds));
+        most.map_or("", |part| part.component.id()).to_owned()
     };
-    for edge in &ledger.wakers {
-        let waker = &edge.waker;
-        let (name, tid) = match waker.kind {
-            WakerKind::Thread => (waker.comm.clone(), waker.tid.to_string()),
-            WakerKind::Interrupt if waker.comm.is_empty() => ("interrupt".to_owned(), String::new()),
-            WakerKind::Interrupt => (format!("interrupt ({})", waker.comm), String::new()),
-            WakerKind::Unknown => ("not known".to_owned(), String::new()),
-        };
-        let instance = format!("{} {name} {tid}", edge.component.id());
-        let cells =
-            vec![edge.component.id().into(), name.into(), tid.into(), edge.seconds.into(), (edge.count as f64).into()];
-        table.rows.push(Row { instance, cells });
-    }
-    table
+    let blocked: fn(Component) -> bool = |component| !component.on_cpu() && !component.runnable();
+    let mut rows: Vec<(f64, &Thread)> =
+        ledger.threads.iter().map(|thread| (seconds(thread, Component::on_cpu), thread)).collect();
+    rows.sort_by(|(a, _), (b, _)| b.total_cmp(a));
+    TableSpec::<(f64, &Thread)>::new("threads", "Threads by time on a CPU")
+        .rows("thread", |(_, thread)| format!("{}:{}:{:.9}", thread.pid, thread.tid, thread.began))
+        .text("name", "thread", |(_, thread)| thread.comm.clone())
+        .text("pid", "pid", |(_, thread)| thread.pid.to_string())
+        .text("tid", "tid", |(_, thread)| thread.tid.to_string())
+        .sum("observed", "observed", Unit::Seconds, |(_, thread)| thread.seconds)
+        .sum("cpu", "on CPU", Unit::Seconds, |(cpu, _)| *cpu)
+        .sum("runnable", "waiting for CPU", Unit::Seconds, move |(_, thread)| seconds(thread, Component::runnable))
+        .sum("blocked", "blocked", Unit::Seconds, move |(_, thread)| seconds(thread, blocked))
+        .text("mostly", "mostly", move |(_, thread)| mostly(thread))
+        .top(rows, top)
 }
 
-/// At most so many rows; times and numbers of the others are summed up.
-fn limited(mut table: ProbeTable, top: usize) -> ProbeTable {
-    if table.rows.len() <= top {
-        return table;
-    }
-    let rest = table.rows.split_off(top);
-    table.others = rest.len() as u64;
-    for row in rest {
-        for (column, cell) in table.columns.iter().zip(row.cells) {
-            let additive = ["time", "count", "errors", "share", "on_cpu", "observed", "cpu", "runnable", "blocked"];
-            if let Some(number) = cell.number().filter(|_| additive.contains(&column.id.as_str())) {
-                *table.others_sum.entry(column.id.clone()).or_default() += number;
-            }
-        }
-    }
-    table
+fn wakers(ledger: &Ledger, top: usize) -> ProbeTable {
+    TableSpec::<(&WakerEdge, String, String)>::new("wakers", "Who ended the waits")
+        .rows("waker", |(edge, name, tid)| format!("{} {name} {tid}", edge.component.id()))
+        .text("component", "component", |(edge, ..)| edge.component.id().to_owned())
+        .text("name", "ended by", |(_, name, _)| name.clone())
+        .text("tid", "tid", |(.., tid)| tid.clone())
+        .sum("time", "time", Unit::Seconds, |(edge, ..)| edge.seconds)
+        .sum("count", "times", Unit::Count, |(edge, ..)| edge.count as f64)
+        .top(ledger.wakers.iter().map(named), top)
+}
+
+/// With the waker's name and thread.
+fn named(edge: &WakerEdge) -> (&WakerEdge, String, String) {
+    let waker = &edge.waker;
+    let (name, tid) = match waker.kind {
+        WakerKind::Thread => (waker.comm.clone(), waker.tid.to_string()),
+        WakerKind::Interrupt if waker.comm.is_empty() => ("interrupt".to_owned(), String::new()),
+        WakerKind::Interrupt => (format!("interrupt ({})", waker.comm), String::new()),
+        WakerKind::Unknown => ("not known".to_owned(), String::new()),
+    };
+    (edge, name, tid)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rdiag_model::ledger::{Accuracy, Part};
+    use rdiag_model::ledger::{Accuracy, Part, Waker};
+    use rdiag_model::probe::Cell;
 
     fn part(component: Component, call: &str, seconds: f64, count: u64) -> Part {
         let durations = Durations { count, seconds, min: 0.0, max: seconds, buckets: Vec::new() };
@@ -377,5 +287,49 @@ mod tests {
         let threads = table(&tables(&ledger(), 1), "threads");
         assert_eq!((threads.rows.len(), threads.others), (1, 1));
         assert_eq!(threads.others_sum["observed"], 10.0);
+    }
+
+    /// With two rows in each table.
+    fn of_two() -> Ledger {
+        let mut ledger = ledger();
+        ledger.threads[1].parts.push(part(Component::IpcPipe, "write", 1.0, 1));
+        ledger.calls.push(Call { name: "poll".into(), on_cpu_seconds: Some(0.25), open: 1, ..Call::default() });
+        let waker = Waker { kind: WakerKind::Interrupt, comm: "timer".into(), ..Waker::default() };
+        let edge = WakerEdge { component: Component::IpcPipe, waker, seconds: 2.0, count: 3 };
+        ledger.wakers = vec![edge.clone(), edge];
+        ledger
+    }
+
+    #[test]
+    fn cells_stand_in_the_order_of_their_columns() {
+        let told = tables(&of_two(), 1);
+        let is = |id: &str, instance: &str, cells: &[Cell]| {
+            let row = table(&told, id).rows.remove(0);
+            assert_eq!((row.instance.as_str(), &row.cells[..]), (instance, cells));
+        };
+        let (pipe, text, number) = (|| Cell::from("ipc.pipe"), |text: &str| Cell::from(text), Cell::Number);
+        let figures = [16.0, 0.8, 7.0, 3.2, 11.0].map(number);
+        is("waits", "ipc.pipe read ", &[&[pipe(), text("read"), text("")][..], &figures].concat());
+        let figures = [5.0, 2.0, 16.5].map(number);
+        let rest = [Cell::Unknown(()), Cell::Unknown(()), Cell::Unknown(()), number(0.0), text("EAGAIN 2")];
+        is("calls", "read(pipe)", &[&[text("read(pipe)")][..], &figures, &rest].concat());
+        let figures = [10.0, 4.0, 0.0, 5.0].map(number);
+        is("threads", "7:7:0.000000000", &[&["", "7", "7"].map(text)[..], &figures, &[pipe()]].concat());
+        let cells = [pipe(), text("interrupt (timer)"), text(""), number(2.0), number(3.0)];
+        is("wakers", "ipc.pipe interrupt (timer) ", &cells);
+    }
+
+    #[test]
+    fn only_what_can_be_added_is_summed_up() {
+        let told = tables(&of_two(), 1);
+        let is = |id: &str, sums: &[(&str, f64)]| {
+            let table = table(&told, id);
+            let found: Vec<_> = table.others_sum.iter().map(|(column, sum)| (column.as_str(), *sum)).collect();
+            assert_eq!((table.others, &found[..]), (1, sums));
+        };
+        is("waits", &[("count", 2.0), ("share", 0.05), ("time", 1.0)]);
+        is("calls", &[("count", 0.0), ("errors", 0.0), ("on_cpu", 0.25), ("time", 0.0)]);
+        is("threads", &[("blocked", 12.0), ("cpu", 0.0), ("observed", 10.0), ("runnable", 0.0)]);
+        is("wakers", &[("count", 3.0), ("time", 2.0)]);
     }
 }

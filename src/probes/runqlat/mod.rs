@@ -3,10 +3,11 @@
 pub(super) mod wait;
 
 use crate::def::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
+use crate::table::TableSpec;
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{Object, hist, include_bytes_aligned, words};
 use rdiag_model::metric::Pick;
-use rdiag_model::probe::{Column, Histogram, Output, ProbeTable, Row};
+use rdiag_model::probe::{Histogram, Output, ProbeTable};
 use rdiag_model::{Formula, MetricDef, Unavailable, Unit};
 
 pub(super) static PROBE: ProbeDef = ProbeDef {
@@ -92,45 +93,38 @@ impl Probe for RunqLat {
 /// Those that waited most, by the sum of their waits.
 fn table(mut tasks: Vec<(u32, Waits)>, top: usize) -> ProbeTable {
     tasks.sort_by_key(|(_, [_, sum, ..])| std::cmp::Reverse(*sum));
-    let mut table = ProbeTable {
-        id: "tasks".into(),
-        title: "Tasks by time spent waiting for a CPU".into(),
-        dimension: Some("task".into()),
-        columns: vec![
-            Column::text("name", "task"),
-            Column::text("pid", "pid"),
-            Column::text("tid", "tid"),
-            Column::number("wait", "waited", Unit::Seconds),
-            Column::number("count", "times", Unit::Count),
-            Column::number("max", "longest", Unit::Seconds),
-        ],
-        ..ProbeTable::default()
-    };
-    for (at, (tid, [born, sum, count, max, tgid, comm @ ..])) in tasks.iter().enumerate() {
-        let wait = *sum as f64 * 1e-9;
-        if at >= top {
-            table.others += 1;
-            *table.others_sum.entry("wait".into()).or_default() += wait;
-            continue;
-        }
-        table.rows.push(Row {
-            instance: format!("{tid}:{born}"),
-            cells: vec![
-                words::text_of_words(comm).into(),
-                tgid.to_string().into(),
-                tid.to_string().into(),
-                wait.into(),
-                (*count as f64).into(),
-                (*max as f64 * 1e-9).into(),
-            ],
-        });
+    TableSpec::<Waited>::new("tasks", "Tasks by time spent waiting for a CPU")
+        .rows("task", |waited| format!("{}:{}", waited.tid, waited.born))
+        .text("name", "task", |waited| waited.name.clone())
+        .text("pid", "pid", |waited| waited.tgid.to_string())
+        .text("tid", "tid", |waited| waited.tid.to_string())
+        .sum("wait", "waited", Unit::Seconds, |waited| waited.sum as f64 * 1e-9)
+        .number("count", "times", Unit::Count, |waited| waited.count as f64)
+        .number("max", "longest", Unit::Seconds, |waited| waited.longest as f64 * 1e-9)
+        .top(tasks.into_iter().map(Waited::new), top)
+}
+
+/// A task that waited.
+struct Waited {
+    tid: u32,
+    born: u64,
+    sum: u64,
+    count: u64,
+    longest: u64,
+    tgid: u64,
+    name: String,
+}
+
+impl Waited {
+    fn new((tid, [born, sum, count, longest, tgid, comm @ ..]): (u32, Waits)) -> Self {
+        Self { tid, born, sum, count, longest, tgid, name: words::text_of_words(&comm) }
     }
-    table
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rdiag_model::probe::Cell;
 
     #[test]
     fn the_tasks_that_waited_most_come_first_and_the_rest_is_summed_up() {
@@ -140,5 +134,14 @@ mod tests {
         let row = &table.rows[0];
         assert_eq!((row.instance.as_str(), &row.cells[0]), ("11:7", &"ab".into()));
         assert_eq!((table.others, table.others_sum["wait"]), (2, 0.003));
+    }
+
+    #[test]
+    fn a_task_has_the_number_of_its_waits_their_sum_and_the_longest() {
+        let task = |tid| (tid, [7, 3_000_000, 2, 2_000_000, 1, u64::from_ne_bytes(*b"ab\0\0\0\0\0\0"), 0]);
+        let table = table(vec![task(10), task(11)], 1);
+        let numbers = [3e6 * 1e-9, 2.0, 2e6 * 1e-9].map(Cell::from);
+        assert_eq!(table.rows[0].cells, [&["ab", "1", "10"].map(Cell::from)[..], &numbers].concat());
+        assert_eq!(table.others_sum, [("wait".to_owned(), 3e6 * 1e-9)].into());
     }
 }

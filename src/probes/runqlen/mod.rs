@@ -1,11 +1,12 @@
 //! How many tasks wait for each CPU.
 
 use crate::def::{Context, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
+use crate::table::TableSpec;
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::hist::{self, Hist};
 use rdiag_kernel::mechanism::ebpf::{Hook, Object, include_bytes_aligned};
 use rdiag_model::metric::Pick;
-use rdiag_model::probe::{Cell, Column, Histogram, Output, ProbeTable, Row};
+use rdiag_model::probe::{Histogram, Output};
 use rdiag_model::{Formula, MetricDef, Unavailable, Unit};
 
 pub(super) static PROBE: ProbeDef = ProbeDef {
@@ -94,15 +95,34 @@ impl Probe for RunqLen {
     }
 }
 
-/// Samples, share of those with a queue, mean and longest queue.
-fn cells([count, sum, max, empty, ..]: &Hist) -> Vec<Cell> {
-    let samples = (*count).max(1) as f64;
-    vec![
-        (*count as f64).into(),
-        (count.saturating_sub(*empty) as f64 / samples).into(),
-        (*sum as f64 / samples).into(),
-        (*max as f64).into(),
-    ]
+/// What the samples of a CPU, or of all of them, tell.
+struct Queue {
+    cpu: String,
+    samples: u64,
+    queued: f64,
+    mean: f64,
+    longest: u64,
+}
+
+impl Queue {
+    fn new(cpu: &str, [count, sum, max, empty, ..]: &Hist) -> Self {
+        let samples = (*count).max(1) as f64;
+        Self {
+            cpu: cpu.to_owned(),
+            samples: *count,
+            queued: count.saturating_sub(*empty) as f64 / samples,
+            mean: *sum as f64 / samples,
+            longest: *max,
+        }
+    }
+
+    /// The columns that are the same for one CPU and for all.
+    fn columns(spec: TableSpec<'static, Self>) -> TableSpec<'static, Self> {
+        spec.number("samples", "samples", Unit::Count, |queue| queue.samples as f64)
+            .number("queued", "time with a queue", Unit::Ratio, |queue| queue.queued)
+            .number("mean", "mean length", Unit::Count, |queue| queue.mean)
+            .number("max", "longest", Unit::Count, |queue| queue.longest as f64)
+    }
 }
 
 /// One distribution for each CPU; those without a sample were offline.
@@ -115,14 +135,6 @@ fn outputs(cpus: &[Hist], per_cpu: bool) -> Vec<Output> {
         .filter(|(_, [count, ..])| *count > 0)
         .map(|(cpu, hist)| (cpu.to_string(), hist))
         .collect();
-    let columns = || {
-        vec![
-            Column::number("samples", "samples", Unit::Count),
-            Column::number("queued", "time with a queue", Unit::Ratio),
-            Column::number("mean", "mean length", Unit::Count),
-            Column::number("max", "longest", Unit::Count),
-        ]
-    };
     let histogram = |id: &str, title: &str, dimension: Option<&str>, rows| {
         Output::Histogram(Histogram {
             id: id.into(),
@@ -137,26 +149,14 @@ fn outputs(cpus: &[Hist], per_cpu: bool) -> Vec<Output> {
         let rows = online.iter().map(|(cpu, own)| hist::row(cpu, own, 1.0)).collect();
         outputs.push(histogram("length_by_cpu", "Tasks that wait for one CPU", Some("cpu"), rows));
     }
-    let whole = Row { instance: String::new(), cells: cells(&all) };
-    outputs.push(Output::Table(ProbeTable {
-        id: "host".into(),
-        title: "Queues of all CPUs".into(),
-        columns: columns(),
-        rows: if samples > 0 { vec![whole] } else { Vec::new() },
-        ..ProbeTable::default()
-    }));
-    let row = |(cpu, own): &(String, &Hist)| Row {
-        instance: cpu.clone(),
-        cells: std::iter::once(cpu.as_str().into()).chain(cells(own)).collect(),
-    };
-    outputs.push(Output::Table(ProbeTable {
-        id: "cpus".into(),
-        title: "Queue of each CPU".into(),
-        dimension: Some("cpu".into()),
-        columns: std::iter::once(Column::text("cpu", "CPU")).chain(columns()).collect(),
-        rows: online.iter().map(row).collect(),
-        ..ProbeTable::default()
-    }));
+    let host = Queue::columns(TableSpec::new("host", "Queues of all CPUs"));
+    outputs.push(Output::Table(host.all((samples > 0).then(|| Queue::new("", &all)))));
+    let each = TableSpec::<Queue>::new("cpus", "Queue of each CPU").rows("cpu", |queue| queue.cpu.clone()).text(
+        "cpu",
+        "CPU",
+        |queue| queue.cpu.clone(),
+    );
+    outputs.push(Output::Table(Queue::columns(each).all(online.iter().map(|(cpu, own)| Queue::new(cpu, own)))));
     outputs
 }
 

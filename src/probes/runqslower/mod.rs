@@ -2,10 +2,11 @@
 
 use super::runqlat::wait;
 use crate::def::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
+use crate::table::TableSpec;
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{Global, Object, include_bytes_aligned, words};
 use rdiag_model::metric::Pick;
-use rdiag_model::probe::{Cell, Column, Output, ProbeTable, Row};
+use rdiag_model::probe::{Cell, Output, ProbeTable, Row};
 use rdiag_model::{Formula, MetricDef, Unavailable, Unit};
 
 pub(super) static PROBE: ProbeDef = ProbeDef {
@@ -64,11 +65,7 @@ struct RunqSlower {
 
 /// Waits since the last reading.
 #[derive(Debug, Default)]
-struct Waits {
-    rows: Vec<Row>,
-    others: u64,
-    others_seconds: f64,
-}
+struct Waits(ProbeTable);
 
 fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
     let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/runqslower/runqslower.bpf.o"));
@@ -84,14 +81,15 @@ impl Probe for RunqSlower {
 
     fn poll(&mut self, _: &Host) -> Result<(), Unavailable> {
         let Self { object, waits, began, .. } = self;
+        let spec = spec(*began);
         // At most what the buffer holds: what comes meanwhile waits for the next call.
-        object.drain("events", ROWS, |record| waits.add(record, *began)).map(drop)
+        object.drain("events", ROWS, |record| waits.add(record, &spec)).map(drop)
     }
 
     fn read(&mut self, host: &Host) -> Result<Taken, Unavailable> {
         self.poll(host)?;
         let lost = self.object.take_counts("lost")?;
-        let table = std::mem::take(&mut self.waits).table();
+        let table = std::mem::take(&mut self.waits).table(&spec(self.began));
         Ok(Taken {
             outputs: vec![Output::Events(table)],
             lost: vec![("the buffer was full", lost.iter().sum())],
@@ -100,67 +98,60 @@ impl Probe for RunqSlower {
     }
 }
 
-impl Waits {
-    /// Adds a `struct slow` of the program.
-    fn add(&mut self, record: &[u8], began: f64) {
-        let word = |at: usize| words::word(record, at * 8);
-        let [at, wait, cpu, task, prev] = [0, 1, 2, 3, 4].map(word);
-        let wait = wait as f64 / 1e9;
-        if self.rows.len() >= ROWS {
-            self.others += 1;
-            self.others_seconds += wait;
-            return;
-        }
+/// `struct slow` of the program.
+struct Slow {
+    at: u64,
+    wait: u64,
+    cpu: u64,
+    tgid: u32,
+    tid: u32,
+    comm: [u64; 2],
+    prev_tid: u32,
+    prev_comm: [u64; 2],
+}
+
+impl Slow {
+    fn read(record: &[u8]) -> Self {
+        let words = std::array::from_fn(|at| words::word(record, at * 8));
+        let [at, wait, cpu, task, prev, name, more, prev_name, prev_more] = words;
         // Two 32-bit numbers in a word: thread, process.
         let ids = |pair: u64| {
             let [a, b, c, d, e, f, g, h] = pair.to_ne_bytes();
             [u32::from_ne_bytes([a, b, c, d]), u32::from_ne_bytes([e, f, g, h])]
         };
         let ([tid, tgid], [prev_tid, _]) = (ids(task), ids(prev));
-        self.rows.push(Row {
-            instance: String::new(),
-            cells: vec![
-                (at as f64 / 1e9 - began).max(0.0).into(),
-                wait.into(),
-                words::text_of_words(&[word(5), word(6)]).into(),
-                tgid.to_string().into(),
-                tid.to_string().into(),
-                cpu.to_string().into(),
-                words::text_of_words(&[word(7), word(8)]).into(),
-                prev_tid.to_string().into(),
-            ],
-        });
+        Self { at, wait, cpu, tgid, tid, comm: [name, more], prev_tid, prev_comm: [prev_name, prev_more] }
+    }
+}
+
+fn spec(began: f64) -> TableSpec<'static, Slow> {
+    TableSpec::<Slow>::new("waits", "Long waits for a CPU")
+        .number("time", "time", Unit::Seconds, move |slow| (slow.at as f64 / 1e9 - began).max(0.0))
+        .sum("wait", "waited", Unit::Seconds, |slow| slow.wait as f64 / 1e9)
+        .text("name", "task", |slow| words::text_of_words(&slow.comm))
+        .text("pid", "pid", |slow| slow.tgid.to_string())
+        .text("tid", "tid", |slow| slow.tid.to_string())
+        .text("cpu", "CPU", |slow| slow.cpu.to_string())
+        .text("prev", "it ran after", |slow| words::text_of_words(&slow.prev_comm))
+        .text("prev_tid", "tid", |slow| slow.prev_tid.to_string())
+}
+
+impl Waits {
+    fn add(&mut self, record: &[u8], spec: &TableSpec<'_, Slow>) {
+        let (Self(table), slow) = (self, Slow::read(record));
+        if table.rows.len() < ROWS {
+            table.rows.push(spec.row(&slow));
+        } else {
+            spec.leave_out(&slow, table);
+        }
     }
 
-    fn table(self) -> ProbeTable {
-        let mut table = ProbeTable {
-            id: "waits".into(),
-            title: "Long waits for a CPU".into(),
-            dimension: None,
-            columns: vec![
-                Column::number("time", "time", Unit::Seconds),
-                Column::number("wait", "waited", Unit::Seconds),
-                Column::text("name", "task"),
-                Column::text("pid", "pid"),
-                Column::text("tid", "tid"),
-                Column::text("cpu", "CPU"),
-                Column::text("prev", "it ran after"),
-                Column::text("prev_tid", "tid"),
-            ],
-            rows: self.rows,
-            others: self.others,
-            ..ProbeTable::default()
-        };
+    fn table(self, spec: &TableSpec<'_, Slow>) -> ProbeTable {
+        let Self(ProbeTable { mut rows, others, others_sum, .. }) = self;
         // Every CPU hands on its own events, so they come in order only nearly.
-        let time = |row: &Row| match row.cells.first() {
-            Some(Cell::Number(time)) => *time,
-            _ => 0.0,
-        };
-        table.rows.sort_by(|a, b| time(a).total_cmp(&time(b)));
-        if self.others > 0 {
-            table.others_sum.insert("wait".into(), self.others_seconds);
-        }
-        table
+        let time = |row: &Row| row.cells.first().and_then(Cell::number).unwrap_or_default();
+        rows.sort_by(|a, b| time(a).total_cmp(&time(b)));
+        ProbeTable { rows, others, others_sum, ..spec.empty() }
     }
 }
 
@@ -183,10 +174,10 @@ mod tests {
 
     #[test]
     fn a_record_tells_who_waited_how_long_where_and_who_had_the_cpu() {
-        let mut waits = Waits::default();
-        waits.add(&record(12_500_000_000, 20_000_000), 10.0);
-        waits.add(&record(12_250_000_000, 30_000_000), 10.0);
-        let table = waits.table();
+        let (spec, mut waits) = (spec(10.0), Waits::default());
+        waits.add(&record(12_500_000_000, 20_000_000), &spec);
+        waits.add(&record(12_250_000_000, 30_000_000), &spec);
+        let table = waits.table(&spec);
         assert_eq!(table.rows[0].cells[0..2], [2.25.into(), 0.03.into()], "in order of time");
         let texts = ["waiter", "20", "21", "3", "hog", "31"].map(Into::into);
         assert_eq!(table.rows[1].cells[2..], texts);
@@ -194,12 +185,12 @@ mod tests {
 
     #[test]
     fn beyond_the_most_rows_waits_are_counted_and_summed_up_and_a_short_record_is_no_panic() {
-        let mut waits = Waits::default();
+        let (spec, mut waits) = (spec(0.0), Waits::default());
         for _ in 0..ROWS + 2 {
-            waits.add(&record(1, 2_000_000_000), 0.0);
+            waits.add(&record(1, 2_000_000_000), &spec);
         }
-        let table = waits.table();
+        let table = waits.table(&spec);
         assert_eq!((table.rows.len(), table.others, table.others_sum["wait"]), (ROWS, 2, 4.0));
-        Waits::default().add(&[1, 2, 3], 0.0);
+        Waits::default().add(&[1, 2, 3], &spec);
     }
 }

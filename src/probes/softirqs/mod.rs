@@ -1,11 +1,12 @@
 //! Deferred interrupt work: how much CPU time each kind takes.
 
 use crate::def::{Context, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
+use crate::table::TableSpec;
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::hist::{self, Hist};
 use rdiag_kernel::mechanism::ebpf::{Hook, Object, include_bytes_aligned};
 use rdiag_model::metric::Pick;
-use rdiag_model::probe::{Column, Histogram, Output, ProbeTable, Row};
+use rdiag_model::probe::{Histogram, Output};
 use rdiag_model::{Formula, MetricDef, Unavailable, Unit};
 
 pub(super) static PROBE: ProbeDef = ProbeDef {
@@ -104,38 +105,35 @@ impl Probe for SoftIrqs {
     }
 }
 
+/// A table with the columns of what runs again and again. Shared with `hardirqs`.
+pub(super) fn with_runs<'c, R: 'c>(spec: TableSpec<'c, R>, seconds: f64, runs: fn(&R) -> &Hist) -> TableSpec<'c, R> {
+    let seconds = seconds.max(1e-9);
+    let count = move |row: &R| -> f64 {
+        let [count, ..] = runs(row);
+        *count as f64
+    };
+    let time = move |row: &R| -> f64 {
+        let [_, sum, ..] = runs(row);
+        *sum as f64 * 1e-9
+    };
+    let longest = move |row: &R| -> f64 {
+        let [_, _, max, ..] = runs(row);
+        *max as f64 * 1e-9
+    };
+    spec.number("time", "CPU time", Unit::Seconds, time)
+        .number("share", "of one CPU", Unit::Ratio, move |row| time(row) / seconds)
+        .number("count", "runs", Unit::Count, count)
+        .number("rate", "rate", Unit::PerSecond, move |row| count(row) / seconds)
+        .number("max", "longest", Unit::Seconds, longest)
+}
+
 fn outputs(mut vectors: Vec<(String, Hist)>, seconds: f64, with_hist: bool) -> Vec<Output> {
     vectors.retain(|(_, [count, ..])| *count > 0);
     vectors.sort_by_key(|(_, [_, sum, ..])| std::cmp::Reverse(*sum));
-    let row = |(name, [count, sum, max, ..]): &(String, Hist)| {
-        let time = *sum as f64 * 1e-9;
-        Row {
-            instance: name.clone(),
-            cells: vec![
-                name.as_str().into(),
-                time.into(),
-                (time / seconds.max(1e-9)).into(),
-                (*count as f64).into(),
-                (*count as f64 / seconds.max(1e-9)).into(),
-                (*max as f64 * 1e-9).into(),
-            ],
-        }
-    };
-    let mut outputs = vec![Output::Table(ProbeTable {
-        id: "vectors".into(),
-        title: "Deferred interrupt work by vector".into(),
-        dimension: Some("softirq".into()),
-        columns: vec![
-            Column::text("name", "vector"),
-            Column::number("time", "CPU time", Unit::Seconds),
-            Column::number("share", "of one CPU", Unit::Ratio),
-            Column::number("count", "runs", Unit::Count),
-            Column::number("rate", "rate", Unit::PerSecond),
-            Column::number("max", "longest", Unit::Seconds),
-        ],
-        rows: vectors.iter().map(row).collect(),
-        ..ProbeTable::default()
-    })];
+    let spec = TableSpec::<&(String, Hist)>::new("vectors", "Deferred interrupt work by vector")
+        .rows("softirq", |(name, _)| name.clone())
+        .text("name", "vector", |(name, _)| name.clone());
+    let mut outputs = vec![Output::Table(with_runs(spec, seconds, |(_, hist)| hist).all(&vectors))];
     if with_hist {
         outputs.push(Output::Histogram(Histogram {
             id: "durations".into(),

@@ -3,68 +3,61 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::figures::{Figure, Figures, never};
+use crate::table::TableSpec;
 use rdiag_kernel::mechanism::perf::counters::{Count, Counted};
 use rdiag_kernel::mechanism::perf::select::Event;
-use rdiag_model::probe::{Cell, Column, Output, ProbeTable, Row};
+use rdiag_model::probe::Output;
 use rdiag_model::{Unavailable, Unit, quantity};
 
 /// The events in the order in which they were asked for.
 pub(super) fn events(counted: &[Counted], figures: &Figures, seconds: f64) -> Output {
-    let mut table = ProbeTable {
-        id: "events".into(),
-        title: format!("Events in {}", quantity::seconds(seconds)),
-        dimension: Some("event".into()),
-        columns: vec![
-            Column::number("value", "count", Unit::Count),
-            Column::text("unit", ""),
-            Column::text("name", "event"),
-            Column::number("rate", "rate", Unit::PerSecond),
-            Column::text("derived", "that is"),
-            Column::number("counted", "counted", Unit::Ratio),
-            Column::text("meaning", "what it counts"),
-        ],
-        ..ProbeTable::default()
-    };
     let mut names = BTreeSet::new();
-    for Counted { name, outcome } in counted {
+    let rows = counted.iter().map(|of| {
         // The same event may be asked for twice.
-        let instance = (1..).map(|n| if n == 1 { name.clone() } else { format!("{name} #{n}") });
-        let instance = instance.into_iter().find(|name| names.insert(name.clone())).unwrap_or_default();
-        let cells = match outcome {
-            Ok((event, count)) => counted_cells(name, event, count, figures, seconds),
-            Err(_) => {
-                let unknown = || Cell::Unknown(());
-                vec![unknown(), "".into(), name.clone().into(), unknown(), "not counted".into(), unknown(), "".into()]
-            }
-        };
-        table.rows.push(Row { instance, cells });
-    }
+        let mut instances = (1..).map(|n| if n == 1 { of.name.clone() } else { format!("{} #{n}", of.name) });
+        (instances.find(|name| names.insert(name.clone())).unwrap_or_default(), of)
+    });
+    let table = TableSpec::<(String, &Counted)>::new("events", format!("Events in {}", quantity::seconds(seconds)))
+        .rows("event", |(instance, _)| instance.clone())
+        .number("value", "count", Unit::Count, |(_, of)| value(of))
+        .text("unit", "", |(_, of)| text(of, |event| &event.unit))
+        .text("name", "event", |(_, of)| of.name.clone())
+        .number("rate", "rate", Unit::PerSecond, |(_, of)| rate(of, seconds))
+        .text("derived", "that is", |(_, of)| derived(of, figures))
+        .number("counted", "counted", Unit::Ratio, |(_, of)| of.outcome.as_ref().ok().map(|(_, count)| count.share))
+        .text("meaning", "what it counts", |(_, of)| text(of, |event| &event.help))
+        .all(rows);
     Output::Table(table)
 }
 
-fn counted_cells(name: &str, event: &Event, count: &Count, figures: &Figures, seconds: f64) -> Vec<Cell> {
-    let scaled = count.value.map(|value| value * event.scale);
-    let number = |value: Option<f64>| value.map_or(Cell::Unknown(()), Cell::Number);
+/// The count, none where there is none.
+fn value(of: &Counted) -> Option<f64> {
+    let (event, count) = of.outcome.as_ref().ok()?;
+    Some(count.value? * event.scale)
+}
+
+/// What an event says of itself; nothing where it was not counted.
+fn text(of: &Counted, what: fn(&Event) -> &str) -> String {
+    of.outcome.as_ref().map_or("", |(event, _)| what(event)).to_owned()
+}
+
+fn rate(of: &Counted, seconds: f64) -> Option<f64> {
+    let (event, _) = of.outcome.as_ref().ok()?;
     // The time that passes per second says nothing.
-    let rate = scaled.filter(|_| !event.name.ends_with("-clock")).map(|value| value / seconds);
-    let derived = match figures.all.iter().find(|figure| figure.event == event.name) {
-        Some(figure) => derived(figure),
+    value(of).filter(|_| !event.name.ends_with("-clock")).map(|value| value / seconds)
+}
+
+fn derived(of: &Counted, figures: &Figures) -> String {
+    let Ok((event, count)) = &of.outcome else { return "not counted".to_owned() };
+    match figures.all.iter().find(|figure| figure.event == event.name) {
+        Some(figure) => beside(figure),
         None if count.value.is_none() => "never counted".to_owned(),
         None => String::new(),
-    };
-    vec![
-        number(scaled),
-        event.unit.clone().into(),
-        name.into(),
-        number(rate),
-        derived.into(),
-        Cell::Number(count.share),
-        event.help.clone().into(),
-    ]
+    }
 }
 
 /// A figure beside the event that it is made of.
-fn derived(figure: &Figure) -> String {
+fn beside(figure: &Figure) -> String {
     match (figure.unit, figure.id) {
         (Unit::Ratio, _) => format!("{} of {}", quantity::percent(figure.value), figure.per),
         (_, "ghz") => format!("{} GHz", quantity::number(figure.value)),
@@ -81,55 +74,35 @@ pub(super) fn figures(figures: &Figures) -> Vec<Output> {
         ("shares", "Shares", Unit::Ratio),
         ("bandwidth", "Memory bandwidth", Unit::BytesPerSecond),
     ];
-    let table = |(id, title, unit): (&str, &str, Unit)| {
-        let of_unit = figures.all.iter().filter(|figure| figure.unit == unit);
-        let row = |figure: &Figure| Row {
-            instance: figure.id.to_owned(),
-            cells: vec![figure.name.into(), figure.value.into(), figure.meaning.into()],
-        };
-        let columns = vec![
-            Column::text("name", "figure"),
-            Column::number("value", "value", unit),
-            Column::text("meaning", "meaning"),
-        ];
-        let rows: Vec<Row> = of_unit.map(row).collect();
-        let dimension = Some("figure".into());
-        (!rows.is_empty()).then(|| {
-            Output::Table(ProbeTable {
-                id: id.into(),
-                title: title.into(),
-                dimension,
-                columns,
-                rows,
-                ..ProbeTable::default()
-            })
-        })
+    let table = |(id, title, unit): (&'static str, &str, Unit)| {
+        let table = TableSpec::<&Figure>::new(id, title)
+            .rows("figure", |figure| figure.id.to_owned())
+            .text("name", "figure", |figure| figure.name.to_owned())
+            .number("value", "value", unit, |figure| figure.value)
+            .text("meaning", "meaning", |figure| figure.meaning.to_owned())
+            .all(figures.all.iter().filter(|figure| figure.unit == unit));
+        (!table.rows.is_empty()).then_some(Output::Table(table))
     };
     tables.into_iter().filter_map(table).collect()
 }
 
 /// Each CPU's counts; none where tasks are counted.
 pub(super) fn cpus(counted: &[Counted]) -> Option<Output> {
-    let columns = vec![
-        Column::text("cpu", "CPU"),
-        Column::number("value", "count", Unit::Count),
-        Column::text("unit", ""),
-        Column::text("name", "event"),
-    ];
     let mut rows = Vec::new();
-    for one in counted {
-        let Ok((event, count)) = &one.outcome else { continue };
-        for (cpu, value) in &count.cpus {
-            let value = value.map_or(Cell::Unknown(()), |value| Cell::Number(value * event.scale));
-            let cells = vec![cpu.to_string().into(), value, event.unit.clone().into(), one.name.clone().into()];
-            rows.push((*cpu, Row { instance: format!("{cpu}/{}", one.name), cells }));
-        }
+    for of in counted {
+        let Ok((event, count)) = &of.outcome else { continue };
+        rows.extend(count.cpus.iter().map(|(cpu, value)| (*cpu, value.map(|value| value * event.scale), of)));
     }
     // All events of a CPU stand together, in the order of the list.
-    rows.sort_by_key(|(cpu, _)| *cpu);
-    let rows: Vec<Row> = rows.into_iter().map(|(_, row)| row).collect();
-    let (id, title) = ("cpus".to_owned(), "Each CPU".to_owned());
-    (!rows.is_empty()).then(|| Output::Table(ProbeTable { id, title, columns, rows, ..ProbeTable::default() }))
+    rows.sort_by_key(|(cpu, ..)| *cpu);
+    let table = TableSpec::<(u32, Option<f64>, &Counted)>::new("cpus", "Each CPU")
+        .named(|(cpu, _, of)| format!("{cpu}/{}", of.name))
+        .text("cpu", "CPU", |(cpu, ..)| cpu.to_string())
+        .number("value", "count", Unit::Count, |(_, value, _)| *value)
+        .text("unit", "", |(.., of)| text(of, |event| &event.unit))
+        .text("name", "event", |(.., of)| of.name.clone())
+        .all(rows);
+    (!table.rows.is_empty()).then_some(Output::Table(table))
 }
 
 /// Why events were not counted: one sentence for all that share a reason.

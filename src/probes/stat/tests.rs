@@ -115,6 +115,17 @@ fn events_have_a_line_each_and_those_that_were_not_counted_share_one_reason() {
 }
 
 #[test]
+fn a_figure_is_a_line_in_the_table_of_its_unit() {
+    let figures = derive(&[counted("cycles", 6e9, 1.0, 1), counted("instructions", 3e9, 1.0, 1)], 4.0, true);
+    let tables: Vec<ProbeTable> = table::figures(&figures).into_iter().map(table).collect();
+    let [counts] = &tables[..] else { panic!("{tables:?}") };
+    let row = &counts.rows[0];
+    assert_eq!((counts.id.as_str(), row.instance.as_str()), ("figures", "ipc"));
+    let meaning = "below 0.5 it mostly waits (for memory), above 1 it computes";
+    assert_eq!(row.cells, ["instructions per cycle".into(), 0.5.into(), meaning.into()]);
+}
+
+#[test]
 fn each_cpu_is_shown_in_order() {
     let cpus = table(table::cpus(&[counted("cs", 7.0, 1.0, 0)]).unwrap());
     let rows: Vec<(&str, &Cell)> = cpus.rows.iter().map(|row| (row.instance.as_str(), &row.cells[1])).collect();

@@ -1,10 +1,11 @@
 //! `swapin`: pages that processes need back from swap.
 
 use crate::def::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
+use crate::table::TableSpec;
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{Hook, Object, include_bytes_aligned, words};
 use rdiag_model::metric::Pick;
-use rdiag_model::probe::{Column, Output, ProbeTable, Row};
+use rdiag_model::probe::{Output, ProbeTable};
 use rdiag_model::{Formula, MetricDef, Unavailable, Unit};
 
 pub(super) static PROBE: ProbeDef = ProbeDef {
@@ -104,47 +105,16 @@ impl Probe for SwapIn {
 /// The processes that lost most time first, then those that read most; the rest summed up.
 fn by_process(mut processes: Vec<(Process, Sums)>, seconds: f64, page_size: u64, top: usize) -> ProbeTable {
     processes.sort_by_key(|(key, [pages, _, took, ..])| (std::cmp::Reverse((*took, *pages)), *key));
-    let mut table = ProbeTable {
-        id: "processes".into(),
-        title: "Processes that needed memory back from swap".into(),
-        dimension: Some("process".into()),
-        columns: vec![
-            Column::text("name", "process"),
-            Column::text("pid", "pid"),
-            Column::number("time", "time", Unit::Seconds),
-            Column::number("share", "share of the time", Unit::Ratio),
-            Column::number("faults", "faults", Unit::Count),
-            Column::number("max", "longest", Unit::Seconds),
-            Column::number("bytes", "read", Unit::Bytes),
-        ],
-        ..ProbeTable::default()
-    };
-    for (at, ([tgid, born], [pages, faults, took, longest, comm @ ..])) in processes.iter().enumerate() {
-        let time = *took as f64 * 1e-9;
-        let bytes = pages.saturating_mul(page_size) as f64;
-        if at >= top {
-            table.others += 1;
-            for (column, value) in
-                [("time", time), ("share", time / seconds), ("faults", *faults as f64), ("bytes", bytes)]
-            {
-                *table.others_sum.entry(column.into()).or_default() += value;
-            }
-            continue;
-        }
-        table.rows.push(Row {
-            instance: format!("{tgid}:{born}"),
-            cells: vec![
-                words::text_of_words(comm).into(),
-                tgid.to_string().into(),
-                time.into(),
-                (time / seconds).into(),
-                (*faults as f64).into(),
-                (*longest as f64 * 1e-9).into(),
-                bytes.into(),
-            ],
-        });
-    }
-    table
+    TableSpec::<(Process, Sums)>::new("processes", "Processes that needed memory back from swap")
+        .rows("process", |([tgid, born], _)| format!("{tgid}:{born}"))
+        .text("name", "process", |(_, [.., name, more])| words::text_of_words(&[*name, *more]))
+        .text("pid", "pid", |([tgid, _], _)| tgid.to_string())
+        .sum("time", "time", Unit::Seconds, |(_, [_, _, took, ..])| *took as f64 * 1e-9)
+        .sum("share", "share of the time", Unit::Ratio, |(_, [_, _, took, ..])| *took as f64 * 1e-9 / seconds)
+        .sum("faults", "faults", Unit::Count, |(_, [_, faults, ..])| *faults as f64)
+        .number("max", "longest", Unit::Seconds, |(_, [_, _, _, longest, ..])| *longest as f64 * 1e-9)
+        .sum("bytes", "read", Unit::Bytes, |(_, [pages, ..])| pages.saturating_mul(page_size) as f64)
+        .top(processes, top)
 }
 
 #[cfg(test)]

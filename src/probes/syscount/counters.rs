@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use crate::calls;
+use crate::table::TableSpec;
 use rdiag_kernel::mechanism::ebpf::{Object, words};
-use rdiag_model::probe::{Cell, Column, Output, ProbeTable, Row};
+use rdiag_model::probe::{Output, ProbeTable};
 use rdiag_model::{Unavailable, Unit};
 
 /// Errors of one call that its row names.
@@ -44,6 +45,10 @@ impl Sum {
             nanoseconds: self.nanoseconds.saturating_sub(before.nanoseconds),
             max: self.max,
         }
+    }
+
+    fn seconds(&self) -> f64 {
+        self.nanoseconds as f64 * 1e-9
     }
 }
 
@@ -120,7 +125,7 @@ impl Before {
 impl Counters {
     /// The tables of a window of this many seconds.
     pub(super) fn outputs(&self, latency: bool, top: usize, seconds: f64) -> Vec<Output> {
-        vec![self.by_call(latency, top, seconds), self.by_process(latency, top, seconds)]
+        [self.by_call(latency, top, seconds), self.by_process(latency, top, seconds)].map(Output::Table).into()
     }
 
     /// What the reader must know.
@@ -135,30 +140,27 @@ impl Counters {
         notes
     }
 
-    fn by_call(&self, latency: bool, top: usize, seconds: f64) -> Output {
-        let rows = self.calls.iter().enumerate().filter(|(_, sum)| sum.count > 0).map(|(number, sum)| {
-            let name = calls::name(number);
-            (name.clone(), vec![name.into()], *sum, Some(self.errors_of(number)))
-        });
-        let mut table = table("calls", "call", rows.collect(), Sum::default(), latency, top, seconds);
-        table.title = "System calls by number of calls".into();
-        table.columns.insert(0, Column::text("call", "call"));
-        table.columns.push(Column::text("which", "which errors"));
-        Output::Table(table)
+    fn by_call(&self, latency: bool, top: usize, seconds: f64) -> ProbeTable {
+        let spec = TableSpec::<(usize, Sum)>::new("calls", "System calls by number of calls")
+            .rows("call", |(number, _)| calls::name(*number))
+            .text("call", "call", |(number, _)| calls::name(*number));
+        let spec = figures(spec, latency, seconds).text("which", "which errors", |(number, _)| self.errors_of(*number));
+        let rows = self.calls.iter().copied().enumerate().filter(|(_, sum)| sum.count > 0);
+        table(&spec, rows.collect(), Sum::default(), latency, top)
     }
 
-    fn by_process(&self, latency: bool, top: usize, seconds: f64) -> Output {
-        let rows = self.processes.iter().filter(|(_, (_, sum))| sum.count > 0).map(|((pid, born), (name, sum))| {
-            (format!("{pid}:{born}"), vec![name.as_str().into(), pid.to_string().into()], *sum, None)
-        });
-        let mut table = table("processes", "process", rows.collect(), self.rest, latency, top, seconds);
-        table.title = "Processes by number of system calls".into();
-        table.columns.splice(0..0, [Column::text("name", "process"), Column::text("pid", "pid")]);
-        Output::Table(table)
+    fn by_process(&self, latency: bool, top: usize, seconds: f64) -> ProbeTable {
+        let spec = TableSpec::<((Key, &str), Sum)>::new("processes", "Processes by number of system calls")
+            .rows("process", |(((pid, born), _), _)| format!("{pid}:{born}"))
+            .text("name", "process", |((_, name), _)| (*name).to_owned())
+            .text("pid", "pid", |(((pid, _), _), _)| pid.to_string());
+        let rows = self.processes.iter().filter(|(_, (_, sum))| sum.count > 0);
+        let rows = rows.map(|(key, (name, sum))| ((*key, name.as_str()), *sum));
+        table(&figures(spec, latency, seconds), rows.collect(), self.rest, latency, top)
     }
 
     /// The errors of a call, most frequent first.
-    fn errors_of(&self, number: usize) -> Cell {
+    fn errors_of(&self, number: usize) -> String {
         let of_call = self.errors.range((number, 0)..=(number, u64::MAX)).filter(|(_, count)| **count > 0);
         let mut errors: Vec<(u64, u64)> = of_call.map(|((_, error), count)| (*error, *count)).collect();
         errors.sort_by_key(|(error, count)| (std::cmp::Reverse(*count), *error));
@@ -168,74 +170,55 @@ impl Counters {
         if more > 0 {
             text.push_str(&format!(" and {more} more kinds"));
         }
-        text.into()
+        text
     }
 }
 
-/// A row: its key, its first cells, its sums and its last cell.
-type Line = (String, Vec<Cell>, Sum, Option<Cell>);
+/// Adds the columns of sums.
+fn figures<'c, K: 'c>(spec: TableSpec<'c, (K, Sum)>, latency: bool, seconds: f64) -> TableSpec<'c, (K, Sum)> {
+    let spec = spec
+        .sum("count", "calls", Unit::Count, |(_, sum)| sum.count as f64)
+        .sum("per_second", "rate", Unit::PerSecond, move |(_, sum)| sum.count as f64 / seconds)
+        .sum("errors", "errors", Unit::Count, |(_, sum)| sum.errors as f64)
+        .sum("errors_per_second", "error rate", Unit::PerSecond, move |(_, sum)| sum.errors as f64 / seconds);
+    if !latency {
+        return spec;
+    }
+    spec.sum("time", "time", Unit::Seconds, |(_, sum)| sum.seconds())
+        // Means and maxima do not add up.
+        .number("mean", "mean", Unit::Seconds, |(_, sum)| sum.seconds() / (sum.count as f64).max(1.0))
+        .number("max", "longest", Unit::Seconds, |(_, sum)| sum.max as f64 * 1e-9)
+}
 
-/// A table of sums; its title and its columns of text are still to be set.
-fn table(
-    id: &str,
-    dimension: &str,
-    mut lines: Vec<Line>,
-    mut others: Sum,
+/// The largest rows; what is left out is summed up with what found no room.
+fn table<'c, K: Default + 'c>(
+    spec: &TableSpec<'c, (K, Sum)>,
+    mut rows: Vec<(K, Sum)>,
+    mut rest: Sum,
     latency: bool,
     top: usize,
-    seconds: f64,
 ) -> ProbeTable {
-    let mut columns = vec![
-        Column::number("count", "calls", Unit::Count),
-        Column::number("per_second", "rate", Unit::PerSecond),
-        Column::number("errors", "errors", Unit::Count),
-        Column::number("errors_per_second", "error rate", Unit::PerSecond),
-    ];
-    if latency {
-        columns.push(Column::number("time", "time", Unit::Seconds));
-        columns.push(Column::number("mean", "mean", Unit::Seconds));
-        columns.push(Column::number("max", "longest", Unit::Seconds));
-    }
-    let cells = |sum: &Sum| -> Vec<Cell> {
-        let (count, errors, time) = (sum.count as f64, sum.errors as f64, sum.nanoseconds as f64 * 1e-9);
-        let mut cells: Vec<Cell> = [count, count / seconds, errors, errors / seconds].map(Cell::from).to_vec();
-        if latency {
-            cells.extend([time, time / count.max(1.0), sum.max as f64 * 1e-9].map(Cell::from));
-        }
-        cells
-    };
     // By time where it was measured: few long calls matter more than many short ones.
-    lines.sort_by_key(|(_, _, sum, _)| std::cmp::Reverse(if latency { sum.nanoseconds } else { sum.count }));
-    let left_out = lines.split_off(top.min(lines.len()));
-    let mut table = ProbeTable { id: id.into(), dimension: Some(dimension.into()), ..ProbeTable::default() };
-    table.others = left_out.len() as u64 + u64::from(others.count > 0);
-    for (_, _, sum, _) in &left_out {
-        others = Sum {
-            count: others.count + sum.count,
-            errors: others.errors + sum.errors,
-            nanoseconds: others.nanoseconds + sum.nanoseconds,
-            max: others.max.max(sum.max),
-        };
+    rows.sort_by_key(|(_, sum)| std::cmp::Reverse(if latency { sum.nanoseconds } else { sum.count }));
+    let left_out = rows.split_off(top.min(rows.len()));
+    let others = left_out.len() as u64 + u64::from(rest.count > 0);
+    for (_, sum) in left_out {
+        rest.count += sum.count;
+        rest.errors += sum.errors;
+        rest.nanoseconds += sum.nanoseconds;
     }
-    for (column, cell) in columns.iter().zip(cells(&others)) {
-        // Means and maxima do not add up.
-        if let Cell::Number(value) = cell
-            && table.others > 0
-            && !["mean", "max"].contains(&column.id.as_str())
-        {
-            table.others_sum.insert(column.id.clone(), value);
-        }
+    let mut table = spec.all(rows);
+    if others > 0 {
+        spec.leave_out(&(K::default(), rest), &mut table);
+        table.others = others;
     }
-    for (instance, first, sum, last) in lines {
-        table.rows.push(Row { instance, cells: first.into_iter().chain(cells(&sum)).chain(last).collect() });
-    }
-    table.columns = columns;
     table
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rdiag_model::probe::Cell;
 
     fn sum(count: u64, errors: u64, nanoseconds: u64, max: u64) -> Sum {
         Sum { count, errors, nanoseconds, max }
@@ -287,10 +270,20 @@ mod tests {
     }
 
     #[test]
+    fn means_and_maxima_of_what_is_left_out_are_not_summed_up() {
+        let (_, processes) = tables(&counters(10), true, 1);
+        let numbers = [10.0, 5.0, 5.0, 2.5, 1e4 * 1e-9, 1e4 * 1e-9 / 10.0, 5e3 * 1e-9].map(Cell::from);
+        assert_eq!(processes.rows[0].cells, [&["one", "7"].map(Cell::from)[..], &numbers].concat());
+        let sums =
+            [("count", 1.0), ("per_second", 0.5), ("errors", 0.0), ("errors_per_second", 0.0), ("time", 1e1 * 1e-9)];
+        assert_eq!(processes.others_sum, sums.map(|(id, sum)| (id.to_owned(), sum)).into());
+    }
+
+    #[test]
     fn the_most_frequent_errors_of_a_call_are_named_and_the_rest_is_counted() {
         let mut counters = counters(10);
         let read = calls::number("read").unwrap() as usize;
         counters.errors.extend([((read, 4), 7), ((read, 9), 1), ((read, 512), 1), ((read + 1, 2), 99)]);
-        assert_eq!(counters.errors_of(read), "7 EINTR, 5 EAGAIN, 1 EBADF and 1 more kinds".into());
+        assert_eq!(counters.errors_of(read), "7 EINTR, 5 EAGAIN, 1 EBADF and 1 more kinds");
     }
 }

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use super::Resent;
+use crate::table::TableSpec;
 use rdiag_model::Unit;
-use rdiag_model::probe::{Cell, Column, ProbeTable, Row};
+use rdiag_model::probe::ProbeTable;
 
 /// Distinct pairs.
 const MOST: usize = 10_000;
@@ -25,10 +26,6 @@ impl Sum {
         self.segments += other.segments;
         self.after_timer += other.after_timer;
         self.bytes += other.bytes;
-    }
-
-    fn figures(self) -> [f64; 3] {
-        [self.segments as f64, self.after_timer as f64, self.bytes as f64]
     }
 }
 
@@ -63,34 +60,25 @@ impl Peers {
         let left_out = pairs.split_off(top.min(pairs.len()));
         let others = left_out.len() as u64 + u64::from(rest.segments > 0);
         left_out.into_iter().for_each(|(_, sum)| rest.add(sum));
-        let columns = vec![
-            Column::text("name", "task and peer"),
-            Column::text("pid", "pid"),
-            Column::number("segments", "segments", Unit::Count),
-            Column::number("after_timer", "after a timer", Unit::Count),
-            Column::number("bytes", "bytes", Unit::Bytes),
-        ];
-        let names = columns.iter().skip(2).map(|column| column.id.clone());
-        let others_sum = if others > 0 { names.zip(rest.figures()).collect() } else { BTreeMap::new() };
-        ProbeTable {
-            id: "peers".into(),
-            title: "Retransmitted TCP segments by task and peer".into(),
-            dimension: Some("task and peer".into()),
-            columns,
-            rows: pairs.into_iter().map(row).collect(),
-            others,
-            others_sum,
+        let spec = TableSpec::<(Pair, Sum)>::new("peers", "Retransmitted TCP segments by task and peer")
+            .rows("task and peer", |(pair @ (pid, ..), _)| format!("{pid}:{}", told(pair)))
+            .text("name", "task and peer", |(pair, _)| told(pair))
+            .text("pid", "pid", |((pid, ..), _)| (!pid.is_empty()).then(|| pid.clone()))
+            .sum("segments", "segments", Unit::Count, |(_, sum)| sum.segments as f64)
+            .sum("after_timer", "after a timer", Unit::Count, |(_, sum)| sum.after_timer as f64)
+            .sum("bytes", "bytes", Unit::Bytes, |(_, sum)| sum.bytes as f64);
+        let mut table = spec.all(pairs);
+        if others > 0 {
+            spec.leave_out(&(Pair::default(), rest), &mut table);
+            table.others = others;
         }
+        table
     }
 }
 
-fn row(((pid, name, peer), sum): (Pair, Sum)) -> Row {
+fn told((_, name, peer): &Pair) -> String {
     let whose = if name.is_empty() { "(unknown)" } else { name.as_str() };
-    let known = if pid.is_empty() { Cell::Unknown(()) } else { pid.as_str().into() };
-    Row {
-        instance: format!("{pid}:{whose} to {peer}"),
-        cells: [format!("{whose} to {peer}").into(), known].into_iter().chain(sum.figures().map(Cell::from)).collect(),
-    }
+    format!("{whose} to {peer}")
 }
 
 #[cfg(test)]

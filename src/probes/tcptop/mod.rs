@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 
 use super::sockets;
 use crate::def::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
+use crate::table::TableSpec;
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{Hook, Object, include_bytes_aligned, words};
 use rdiag_model::metric::Pick;
-use rdiag_model::probe::{Cell, Column, Output, ProbeTable, Row};
+use rdiag_model::probe::{Output, ProbeTable};
 use rdiag_model::{Formula, MetricDef, Unavailable, Unit};
 
 pub(super) static PROBE: ProbeDef = ProbeDef {
@@ -131,69 +132,62 @@ fn add(to: &mut Sum, [sent, received]: Sum) {
     *receiveds += received;
 }
 
-fn figures([sent, received]: Sum, seconds: f64) -> [f64; 3] {
-    let (sent, received) = (sent as f64, received as f64);
-    [sent, received, (sent + received) / seconds]
-}
-
-fn figure_columns() -> [Column; 3] {
-    [
-        Column::number("sent", "sent", Unit::Bytes),
-        Column::number("received", "received", Unit::Bytes),
-        Column::number("rate", "both", Unit::BytesPerSecond),
-    ]
-}
-
 /// A table of what carried most, `top` of them.
-fn table(
-    names: (&str, &str, &str),
-    columns: Vec<Column>,
-    mut rows: Vec<(Row, Sum)>,
+fn table<'c, K: Default + 'c>(
+    spec: TableSpec<'c, (K, Sum)>,
+    mut rows: Vec<(K, Sum)>,
     seconds: f64,
     top: usize,
 ) -> ProbeTable {
-    let (id, title, dimension) = names;
+    let spec = spec
+        .sum("sent", "sent", Unit::Bytes, |(_, [sent, _])| *sent as f64)
+        .sum("received", "received", Unit::Bytes, |(_, [_, received])| *received as f64)
+        .sum("rate", "both", Unit::BytesPerSecond, move |(_, [sent, received])| {
+            (*sent as f64 + *received as f64) / seconds
+        });
     rows.sort_by_key(|(_, sum)| Reverse(sum.iter().sum::<u64>()));
     let left_out = rows.split_off(top.min(rows.len()));
-    let mut rest = [0; 2];
-    left_out.iter().for_each(|(_, sum)| add(&mut rest, *sum));
-    let others_sum = if left_out.is_empty() {
-        BTreeMap::new()
-    } else {
-        figure_columns().into_iter().map(|column| column.id).zip(figures(rest, seconds)).collect()
-    };
-    let fill = |(mut row, sum): (Row, Sum)| {
-        row.cells.extend(figures(sum, seconds).map(Into::into));
-        row
-    };
-    ProbeTable {
-        id: id.into(),
-        title: title.into(),
-        dimension: Some(dimension.into()),
-        columns: columns.into_iter().chain(figure_columns()).collect(),
-        others: left_out.len() as u64,
-        others_sum,
-        rows: rows.into_iter().map(fill).collect(),
+    let mut table = spec.all(rows);
+    if !left_out.is_empty() {
+        // Whole numbers are added up, and only their sum is divided.
+        let mut rest = [0; 2];
+        left_out.iter().for_each(|(_, sum)| add(&mut rest, *sum));
+        spec.leave_out(&(K::default(), rest), &mut table);
+        table.others = left_out.len() as u64;
+    }
+    table
+}
+
+/// Who carries something, between which ends.
+#[derive(Default)]
+struct Connection {
+    name: String,
+    tgid: u64,
+    local: Option<String>,
+    remote: Option<String>,
+}
+
+impl Connection {
+    fn new([tgid, first, second, ends @ ..]: Key) -> Self {
+        let ends = sockets::ends(&ends.map(u64::to_ne_bytes).concat(), 0);
+        let [local, remote] = ends.map(|end| end.text().map(str::to_owned));
+        Self { name: words::text_of_words(&[first, second]), tgid, local, remote }
+    }
+
+    fn told(&self) -> String {
+        let [local, remote] = [&self.local, &self.remote].map(|end| end.as_deref().unwrap_or("?"));
+        format!("{} (pid {}) {local} to {remote}", self.name, self.tgid)
     }
 }
 
 fn connections(sums: &BTreeMap<Key, Sum>, seconds: f64, top: usize) -> ProbeTable {
-    let columns = vec![
-        Column::text("name", "task"),
-        Column::text("pid", "pid"),
-        Column::text("local", "local"),
-        Column::text("remote", "remote"),
-    ];
-    let row = |([tgid, first, second, ends @ ..], sum): (&Key, &Sum)| {
-        let name = words::text_of_words(&[*first, *second]);
-        let record: Vec<u8> = ends.iter().flat_map(|word| word.to_ne_bytes()).collect();
-        let [local, remote] = sockets::ends(&record, 0);
-        let text = |cell: &Cell| cell.text().unwrap_or("?").to_owned();
-        let instance = format!("{name} (pid {tgid}) {} to {}", text(&local), text(&remote));
-        (Row { instance, cells: vec![name.into(), tgid.to_string().into(), local, remote] }, *sum)
-    };
-    let names = ("connections", "Bytes of TCP by connection", "connection");
-    table(names, columns, sums.iter().map(row).collect(), seconds, top)
+    let spec = TableSpec::<(Connection, Sum)>::new("connections", "Bytes of TCP by connection")
+        .rows("connection", |(connection, _)| connection.told())
+        .text("name", "task", |(connection, _)| connection.name.clone())
+        .text("pid", "pid", |(connection, _)| connection.tgid.to_string())
+        .text("local", "local", |(connection, _)| connection.local.clone())
+        .text("remote", "remote", |(connection, _)| connection.remote.clone());
+    table(spec, sums.iter().map(|(key, sum)| (Connection::new(*key), *sum)).collect(), seconds, top)
 }
 
 fn tasks(sums: &BTreeMap<Key, Sum>, seconds: f64, top: usize) -> ProbeTable {
@@ -201,17 +195,17 @@ fn tasks(sums: &BTreeMap<Key, Sum>, seconds: f64, top: usize) -> ProbeTable {
     for ([tgid, first, second, ..], sum) in sums {
         add(by_task.entry((*tgid, words::text_of_words(&[*first, *second]))).or_default(), *sum);
     }
-    let row = |((tgid, name), sum): ((u64, String), Sum)| {
-        let instance = format!("{name} (pid {tgid})");
-        (Row { instance, cells: vec![name.into(), tgid.to_string().into()] }, sum)
-    };
-    let columns = vec![Column::text("name", "task"), Column::text("pid", "pid")];
-    table(("tasks", "Bytes of TCP by task", "task"), columns, by_task.into_iter().map(row).collect(), seconds, top)
+    let spec = TableSpec::<((u64, String), Sum)>::new("tasks", "Bytes of TCP by task")
+        .rows("task", |((tgid, name), _)| format!("{name} (pid {tgid})"))
+        .text("name", "task", |((_, name), _)| name.clone())
+        .text("pid", "pid", |((tgid, _), _)| tgid.to_string());
+    table(spec, by_task.into_iter().collect(), seconds, top)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rdiag_model::probe::Cell;
 
     #[test]
     fn connections_and_tasks_with_most_bytes_come_first_and_the_rest_is_summed_up() {
@@ -229,5 +223,15 @@ mod tests {
         let table = tasks(&sums, 2.0, 1);
         assert_eq!(table.rows[0].instance, "importer (pid 7)");
         assert_eq!(table.rows[0].cells[2..4], [10.0.into(), 300.0.into()]);
+    }
+
+    #[test]
+    fn ends_that_are_no_addresses_are_not_known() {
+        let sums = BTreeMap::from([([7, u64::from_ne_bytes(*b"importer"), 0, 0, 0, 0, 0, 0], [10, 20])]);
+        let row = &connections(&sums, 2.0, 1).rows[0];
+        assert_eq!(row.instance, "importer (pid 7) ? to ?");
+        let ends = [Cell::Unknown(()), Cell::Unknown(())];
+        let numbers = [10.0, 20.0, 15.0].map(Cell::from);
+        assert_eq!(row.cells, [&["importer", "7"].map(Cell::from)[..], &ends, &numbers].concat());
     }
 }

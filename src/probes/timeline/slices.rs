@@ -1,10 +1,11 @@
 //! From the program's records to the stays of tasks in order of time.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
+use crate::table::TableSpec;
 use rdiag_kernel::mechanism::ebpf::words;
 use rdiag_model::Unit;
-use rdiag_model::probe::{Cell, Column, ProbeTable, Row};
+use rdiag_model::probe::ProbeTable;
 use rdiag_model::schedule::{CpuSchedule, Left, RunSlice, Schedule, ScheduledTask};
 
 /// `struct slice` of the program: from, until, ids, left, before, after, name.
@@ -198,54 +199,24 @@ fn sum_up(stays: &mut [Stay], is_lossy: bool) -> BTreeMap<u64, Sum> {
 }
 
 fn table(sums: &BTreeMap<u64, Sum>, order: &[u64], top: usize) -> ProbeTable {
-    let known = |value: Option<f64>| value.map_or(Cell::Unknown(()), Cell::from);
-    let row = |ids: &u64| -> Option<Row> {
-        let sum = sums.get(ids)?;
-        Some(Row {
-            instance: (*ids as u32).to_string(),
-            cells: vec![
-                sum.name.as_str().into(),
-                (ids >> 32).to_string().into(),
-                (*ids as u32).to_string().into(),
-                sum.seconds.into(),
-                (sum.count as f64).into(),
-                sum.longest.into(),
-                known(sum.waited),
-                known(sum.longest_wait),
-                (sum.preempted as f64).into(),
-                (sum.moves as f64).into(),
-            ],
-        })
-    };
-    let mut table = ProbeTable {
-        id: "tasks".into(),
-        title: "Tasks by CPU time".into(),
-        dimension: Some("task".into()),
-        columns: vec![
-            Column::text("name", "task"),
-            Column::text("pid", "pid"),
-            Column::text("tid", "tid"),
-            Column::number("time", "ran", Unit::Seconds),
-            Column::number("count", "times", Unit::Count),
-            Column::number("longest", "longest", Unit::Seconds),
-            Column::number("waited", "waited", Unit::Seconds),
-            Column::number("longest_wait", "longest wait", Unit::Seconds),
-            Column::number("preempted", "pre-empted", Unit::Count),
-            Column::number("moves", "moves", Unit::Count),
-        ],
-        rows: order.iter().filter_map(row).collect(),
-        ..ProbeTable::default()
-    };
-    let rest = table.rows.split_off(top.min(table.rows.len()));
-    table.others = rest.len() as u64;
-    // A longest time of several is none of them.
-    let summed: BTreeSet<&str> = ["time", "count", "waited", "preempted", "moves"].into();
-    for row in rest {
-        for (column, cell) in
-            table.columns.iter().zip(row.cells).filter(|(column, _)| summed.contains(column.id.as_str()))
-        {
-            *table.others_sum.entry(column.id.clone()).or_default() += cell.number().unwrap_or(0.0);
-        }
+    let rows = order.iter().filter_map(|ids| Some((*ids, sums.get(ids)?)));
+    let mut table = TableSpec::<(u64, &Sum)>::new("tasks", "Tasks by CPU time")
+        .rows("task", |(ids, _)| (*ids as u32).to_string())
+        .text("name", "task", |(_, sum)| sum.name.clone())
+        .text("pid", "pid", |(ids, _)| (ids >> 32).to_string())
+        .text("tid", "tid", |(ids, _)| (*ids as u32).to_string())
+        .sum("time", "ran", Unit::Seconds, |(_, sum)| sum.seconds)
+        .sum("count", "times", Unit::Count, |(_, sum)| sum.count as f64)
+        // A longest time of several is none of them.
+        .number("longest", "longest", Unit::Seconds, |(_, sum)| sum.longest)
+        .sum("waited", "waited", Unit::Seconds, |(_, sum)| sum.waited)
+        .number("longest_wait", "longest wait", Unit::Seconds, |(_, sum)| sum.longest_wait)
+        .sum("preempted", "pre-empted", Unit::Count, |(_, sum)| sum.preempted as f64)
+        .sum("moves", "moves", Unit::Count, |(_, sum)| sum.moves as f64)
+        .top(rows, top);
+    if table.others > 0 {
+        // Waits that are not known of any of them add nothing to the sum, which stands all the same.
+        table.others_sum.entry("waited".into()).or_default();
     }
     table
 }
@@ -253,6 +224,7 @@ fn table(sums: &BTreeMap<u64, Sum>, order: &[u64], top: usize) -> ProbeTable {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rdiag_model::probe::Cell;
 
     const S: u64 = 1_000_000_000;
 
@@ -342,5 +314,14 @@ mod tests {
         let row = table.rows.iter().find(|row| row.instance == "1").unwrap();
         assert_eq!((&row.cells[6], &row.cells[7]), (&Cell::Unknown(()), &Cell::Unknown(())));
         assert!(schedule.cpus[0].slices.iter().all(|slice| (0.0..=10.0).contains(&slice.from) && slice.until <= 10.0));
+    }
+
+    #[test]
+    fn the_sum_of_waits_that_are_not_known_is_there_and_nothing() {
+        let stays = vec![slice(11, 12, 1, 0, (NO_ACCOUNT, NO_ACCOUNT)), slice(12, 13, 2, 0, (NO_ACCOUNT, NO_ACCOUNT))];
+        let cpu = Cpu { slices: stays, running: idle(13, 0), ..Cpu::default() };
+        let of = |top| schedule(std::slice::from_ref(&cpu), (10.0, 20.0), 10.0, top).1;
+        assert_eq!((of(1).others, of(1).others_sum.get("waited")), (1, Some(&0.0)));
+        assert!(of(2).others_sum.is_empty());
     }
 }
