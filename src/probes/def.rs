@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{Filter, Kernel, Object};
-use rdiag_kernel::mechanism::tracefs::toll::Spent;
+use rdiag_kernel::mechanism::tracefs::event_cost::Spent;
 use rdiag_model::ledger::Level;
 use rdiag_model::probe::{Attachment, Output};
 use rdiag_model::{Ledger, MetricDef, Unavailable};

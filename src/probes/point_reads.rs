@@ -1,7 +1,7 @@
 //! From what the user has written and what the point has, to the constants of point.h: what is read, what is compared.
 
 use super::grammar::{self, Cast, GROUP, LATENCY, MAX_TESTS, MAX_VALUES, OF_TASK, Operand, Test};
-use super::plans::wrong;
+use super::per_point::wrong;
 use super::value_read::{Form, NOTHING, Read, Source};
 use crate::def::Context;
 use rdiag_kernel::mechanism::ebpf::{Global, Moments, Object, Way};

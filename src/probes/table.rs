@@ -10,8 +10,11 @@ pub(crate) struct TableSpec<'c, R> {
     table: ProbeTable,
     instance: Box<dyn Fn(&R) -> String + 'c>,
     /// Of each column: what fills it, and whether it is summed up.
-    cells: Vec<(Box<dyn Fn(&R) -> Cell + 'c>, bool)>,
+    cells: Vec<(CellOf<'c, R>, bool)>,
 }
+
+/// What fills a column, of a row.
+type CellOf<'c, R> = Box<dyn Fn(&R) -> Cell + 'c>;
 
 impl<'c, R: 'c> TableSpec<'c, R> {
     /// A table without columns so far, of rows that have no name: events.
@@ -33,12 +36,7 @@ impl<'c, R: 'c> TableSpec<'c, R> {
     }
 
     /// A column of text, not known where there is none.
-    pub(crate) fn text<T: Into<Option<String>>>(
-        self,
-        id: &str,
-        title: &str,
-        text: impl Fn(&R) -> T + 'c,
-    ) -> Self {
+    pub(crate) fn text<T: Into<Option<String>>>(self, id: &str, title: &str, text: impl Fn(&R) -> T + 'c) -> Self {
         self.column(Column::text(id, title), Box::new(move |row| text_cell(text(row).into())), false)
     }
 
@@ -64,15 +62,10 @@ impl<'c, R: 'c> TableSpec<'c, R> {
         self.column(Column::number(id, title, unit), Box::new(move |row| number_cell(number(row).into())), true)
     }
 
-    fn column(mut self, column: Column, cell: Box<dyn Fn(&R) -> Cell + 'c>, is_summed: bool) -> Self {
+    fn column(mut self, column: Column, cell: CellOf<'c, R>, is_summed: bool) -> Self {
         self.table.columns.push(column);
         self.cells.push((cell, is_summed));
         self
-    }
-
-    /// The table without rows.
-    pub(crate) fn empty(&self) -> ProbeTable {
-        self.table.clone()
     }
 
     /// The table of all rows.
@@ -82,11 +75,12 @@ impl<'c, R: 'c> TableSpec<'c, R> {
 
     /// The table of the first `top` rows; the others are summed up.
     pub(crate) fn top(&self, rows: impl IntoIterator<Item = R>, top: usize) -> ProbeTable {
-        let mut table = self.empty();
+        let mut table = self.table.clone();
         rows.into_iter().for_each(|row| self.add(&row, top, &mut table));
         table
     }
 
+    /// One more row, or one more that is left out of a table of `top` rows.
     fn add(&self, row: &R, top: usize, table: &mut ProbeTable) {
         if table.rows.len() < top {
             table.rows.push(self.row(row));
@@ -96,14 +90,58 @@ impl<'c, R: 'c> TableSpec<'c, R> {
     }
 
     /// One row.
-    pub(crate) fn row(&self, of: &R) -> Row {
+    fn row(&self, of: &R) -> Row {
         Row { instance: (self.instance)(of), cells: self.cells.iter().map(|(cell, _)| cell(of)).collect() }
     }
 
     /// Counts one more row as left out, and adds it to the sums.
     pub(crate) fn leave_out(&self, row: &R, table: &mut ProbeTable) {
-        let summed = self.cells.iter().map(|(cell, is_summed)| if *is_summed { cell(row).number() } else { None });
-        add_up(summed.collect(), table);
+        table.others = table.others.saturating_add(1);
+        for (column, (cell, _)) in self.table.columns.iter().zip(&self.cells).filter(|(_, (_, is_summed))| *is_summed) {
+            add_up(&column.id, cell(row).number(), table);
+        }
+    }
+}
+
+impl<'c, K: Default + 'c, S: 'c> TableSpec<'c, (K, S)> {
+    /// The table of the first `top` rows. What stands for the others is added up by `add` before it becomes seconds or a rate, which are
+    /// rounded; `rest` is what had no row from the beginning, where there was such.
+    pub(crate) fn top_with_rest(
+        &self,
+        mut rows: Vec<(K, S)>,
+        top: usize,
+        (mut rest, is_more): (S, bool),
+        mut add: impl FnMut(&mut S, &S),
+    ) -> ProbeTable {
+        let left_out = rows.split_off(top.min(rows.len()));
+        let others = left_out.len() as u64 + u64::from(is_more);
+        left_out.iter().for_each(|(_, sum)| add(&mut rest, sum));
+        let mut table = self.all(rows);
+        if others > 0 {
+            self.leave_out(&(K::default(), rest), &mut table);
+            table.others = others;
+        }
+        table
+    }
+}
+
+/// Events since the last reading, a row each. The first column is the time.
+#[derive(Debug, Default)]
+pub(crate) struct EventRows(ProbeTable);
+
+impl EventRows {
+    /// Of a reading `most` are shown.
+    pub(crate) fn add<R>(&mut self, event: &R, spec: &TableSpec<'_, R>, most: usize) {
+        spec.add(event, most, &mut self.0);
+    }
+
+    /// The events in order of time, and forgets them.
+    pub(crate) fn take<R>(&mut self, spec: &TableSpec<'_, R>) -> ProbeTable {
+        let ProbeTable { mut rows, others, others_sum, .. } = std::mem::take(&mut self.0);
+        // Every CPU hands on its own events, so they come in order only nearly.
+        let time = |row: &Row| row.cells.first().and_then(Cell::number).unwrap_or_default();
+        rows.sort_by(|a, b| time(a).total_cmp(&time(b)));
+        ProbeTable { rows, others, others_sum, ..spec.table.clone() }
     }
 }
 
@@ -115,13 +153,12 @@ fn number_cell(number: Option<f64>) -> Cell {
     number.map_or(Cell::Unknown(()), Cell::Number)
 }
 
-/// Adds a row to what is left out: the numbers of its columns, where they are summed up and known.
-fn add_up(numbers: Vec<Option<f64>>, table: &mut ProbeTable) {
-    table.others = table.others.saturating_add(1);
-    for (column, number) in table.columns.iter().zip(numbers) {
-        if let Some(number) = number {
-            *table.others_sum.entry(column.id.clone()).or_default() += number;
-        }
+/// Adds a number to what is left out of a column, where it is known.
+fn add_up(id: &str, number: Option<f64>, table: &mut ProbeTable) {
+    let Some(number) = number else { return };
+    match table.others_sum.get_mut(id) {
+        Some(sum) => *sum += number,
+        None => drop(table.others_sum.insert(id.to_owned(), number)),
     }
 }
 

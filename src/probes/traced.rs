@@ -1,13 +1,13 @@
 //! What the probes share that read an instance of the kernel's tracing: what of its events they lost, and what those cost.
 
 use rdiag_kernel::host::Host;
+use rdiag_kernel::mechanism::tracefs::event_cost::{EventCost, Spent};
 use rdiag_kernel::mechanism::tracefs::instance::Instance;
-use rdiag_kernel::mechanism::tracefs::toll::{Spent, Toll};
 
 /// The account of an instance's events.
 #[derive(Debug)]
 pub(super) struct Account {
-    toll: Toll,
+    cost: EventCost,
     /// Events that were lost before the last reading.
     lost: u64,
     is_closed: bool,
@@ -15,8 +15,8 @@ pub(super) struct Account {
 
 impl Account {
     /// Of an instance that is about to be switched on.
-    pub(super) fn new(toll: Toll, instance: &Instance, host: &Host) -> Self {
-        Self { toll, lost: instance.tally(host).lost, is_closed: false }
+    pub(super) fn new(cost: EventCost, instance: &Instance, host: &Host) -> Self {
+        Self { cost, lost: instance.tally(host).lost, is_closed: false }
     }
 
     /// Nothing is traced any more, and what is in the buffers is read for the last time.
@@ -33,7 +33,7 @@ impl Account {
 
     /// Does some work of reading, and adds what it takes.
     pub(super) fn reading<T>(&mut self, work: impl FnOnce() -> T) -> T {
-        self.toll.adding(work)
+        self.cost.adding(work)
     }
 
     /// Events that are not in what was read since the last time, by reason.
@@ -49,6 +49,6 @@ impl Account {
 
     /// What the events have cost so far.
     pub(super) fn spent(&self, instance: &Instance, host: &Host) -> Spent {
-        self.toll.of(instance.tally(host).all())
+        self.cost.of(instance.tally(host).all())
     }
 }

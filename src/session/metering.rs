@@ -3,7 +3,7 @@
 
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{CostMeter, Object};
-use rdiag_kernel::mechanism::tracefs::toll::Spent;
+use rdiag_kernel::mechanism::tracefs::event_cost::Spent;
 use rdiag_model::probe::{CostOf, ProbeCost};
 use rdiag_model::quantity;
 use rdiag_probes::Probe;

@@ -1,10 +1,10 @@
 """What a privileged test proves, as the pieces of the tree that it stands for, and one digest of them.
 
 A test stands for: its own text with that of the helpers it uses, the probes it names (their code, their programs for the kernel and the
-parsers they import), the rules it names, what judges an exercise or an account of time where it is about one, what ABOUT says of its
-module, and the kernel it runs on. What a probe makes of its readings (sums, tables) is alike on every kernel: it counts on this host and on
-the newest kernel of the matrix, and on the others counts what asks the kernel for something. Comments, layout, imports and (below src)
-sentences do not count, nor does the way in which tests are scheduled. The sentences of a rule count for a test that reads them.
+parsers they import, what they use of files and probes beside them), the rules it names, what judges an exercise or an account of time
+where it is about one, what ABOUT says of its module, and the kernel it runs on. Of a probe all counts on this host and on the oldest and
+the newest kernel of the matrix; on those between its programs, and what asks the kernel for something. Comments, layout, imports and (below
+src) sentences do not count, nor does the way in which tests are scheduled. The sentences of a rule count for a test that reads them.
 """
 
 import re
@@ -158,10 +158,27 @@ def collectors() -> dict[str, Path]:
     return {path.stem: path for path in sorted((ROOT / "src/collectors").iterdir()) if path.stem not in ("lib", "Cargo", "def", "registry")}
 
 
+# What asks the kernel for something.
+ASKS = re.compile(r"\b(?:Context|Global|Hook|Host|Instance|Object|Symbols|host|self\.object)\b|(?<!\.)\bcontext\b")
+
+
+def shipped(text: str) -> list[str]:
+    """The items of a Rust file without its unit tests."""
+    return [item for item in items(text) if "#[cfg(test)]" not in bare(item, texts=False)[:40]]
+
+
+def parts(item: str) -> list[str]:
+    """The methods of an `impl`, each with its head; of everything else the item."""
+    head = re.match(r"(?:\s|#\[[^\]]*\]|//[^\n]*\n)*impl\b[^{]*\{", item)
+    if not head:
+        return [item]
+    return [head.group(0) + method for method in items(item[head.end() : item.rindex("}")])]
+
+
 @cache
-def folder(path: Path, but: tuple[str, ...] = ()) -> str:
-    """The code of a file or folder, `but` some, without sentences; unit tests lie in other files or at the end of a file.
-    Of Python all counts."""
+def folder(path: Path, but: tuple[str, ...] = (), whole: bool = True) -> str:
+    """The code of a file or folder, `but` some files, without sentences and unit tests; only what asks the kernel for something where it
+    does not count as a `whole`. Of Python all counts."""
     files = [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.suffix in (".rs", ".c") and file.name not in but)
     texts = []
     for file in files:
@@ -169,54 +186,35 @@ def folder(path: Path, but: tuple[str, ...] = ()) -> str:
             continue
         if file.suffix == ".py":
             texts.append(file.read_text())
-            continue
-        text = file.read_text().split("#[cfg(test)]")[0]
-        texts.append(rust(text, texts=False) if file.suffix == ".rs" else program(file))
-    return digest(*texts)
-
-
-# Of what probes import from the door to the kernel: functions that ask it for nothing, and types of what it has answered.
-PURE = {"words", "hist", "Hist", "self", "Sample", "Summary", "Process", "Part", "Piece", "COMPILED", "Counted", "Count", "Event", "Kinds"}
-# What is made of readings.
-MADE = re.compile(r"\b(?:TableSpec|ProbeTable|Histogram|Column|Row|Cell)\b")
+        elif file.suffix == ".c":
+            texts.append(program(file))
+        else:
+            found = [rust(part, texts=False) for item in shipped(file.read_text()) for part in ([item] if whole else parts(item))]
+            # Where an item stands changes nothing.
+            texts.extend(sorted(part for part in found if whole or ASKS.search(part)))
+    return digest(*texts) if texts else ""
 
 
 @cache
-def asking(path: Path) -> str:
-    """The code of a probe that asks the kernel for something: its programs, the items that use what asks, and whatever these name, but
-    for what makes tables and distributions of readings."""
-    found, asks, todo = {}, set(), []
-    for file in [path] if path.is_file() else sorted(path.rglob("*")):
-        if "tests" in file.stem or file.suffix not in (".rs", ".c"):
-            continue
-        if file.suffix == ".c":
-            asks.add(program(file))
-            continue
-        text = file.read_text().split("#[cfg(test)]")[0]
-        imported = " ".join(re.findall(r"\brdiag_(?:kernel|proc)::[^;]*", " ".join(USE.findall(bare(text)))))
-        # The last name of each path: what stands before `::` is on the way to it.
-        names = set(re.findall(r"\b\w+\b(?!\s*::)", imported)) - PURE
-        uses = re.compile(rf"\b(?:rdiag_kernel|rdiag_proc{''.join(f'|{name}' for name in sorted(names))})\b")
-        for item in (rust(item) for item in items(text)):
-            match = DEFINED.search(re.sub(r"^(?:#\[[^\]]*\] ?)*", "", item))
-            if match:
-                found.setdefault(match.group(1) or match.group(2), []).append(item)
-            if uses.search(bare(item, texts=False)):
-                todo.append(item)
+def shared(path: Path) -> frozenset[Path]:
+    """What a probe uses of those next to it: files that several probes have in common, and other probes."""
+    here = ROOT / "src/probes"
+    homes = {place.stem: place for place in here.glob("*.rs") if place.stem not in ("lib", "def", "registry", "params", "listing")}
+    homes |= {place.name: place for place in here.iterdir() if place.is_dir()}
+    found, todo = set(), [path]
     while todo:
-        item = todo.pop()
-        if item not in asks:
-            asks.add(item)
-            named = (other for name in set(NAME.findall(rust(item, texts=False))) for other in found.get(name, []))
-            todo.extend(other for other in named if not MADE.search(other))
-    # Where an item stands changes nothing, nor do sentences.
-    return digest(*sorted(rust(item, texts=False) for item in asks))
-
-
-@cache
-def declares(path: Path) -> bool:
-    """Whether a probe declares tables."""
-    return any("TableSpec" in file.read_text() for file in ([path] if path.is_file() else path.rglob("*.rs")))
+        place = todo.pop()
+        for file in [place] if place.is_file() else sorted(place.rglob("*.rs")):
+            if "tests" in file.stem:
+                continue
+            text = " ".join(bare(item, texts=False) for item in shipped(file.read_text()))
+            named = set(re.findall(r"\w+", " ".join(re.findall(r"\b(?:crate|super)::[^;]*;", " ".join(USE.findall(text))))))
+            named |= set(re.findall(r"\b(?:crate|super)::(\w+)", text))
+            for other in (homes[name] for name in named & homes.keys()):
+                if other not in found and other != path:
+                    found.add(other)
+                    todo.append(other)
+    return frozenset(found)
 
 
 @cache
@@ -276,15 +274,17 @@ def mentioned() -> str:
 
 
 def pieces(test: str, whole: bool = True) -> dict[str, str]:
-    """What a test stands for: a digest for each piece of the tree. Of probes only what asks the kernel, where they are not meant as a
+    """What a test stands for: a digest for each piece of the tree. Of probes only what asks the kernel, where they do not count as a
     `whole`."""
     own = closure(test)
     texts = " ".join(text for item in own for text in TEXT.findall(KEY.sub("", item)))
     words = set(re.findall(r"[a-z0-9_.-]+", texts.replace("-", "_") + " " + texts)) | set(test.split("::")[-2].split("_", 1))
     found = {"test": digest(*own)}
-    tables = ROOT / "src/probes/table.rs"
-    found |= {f"tables of {name}": folder(tables) for name, place in probes().items() if whole and name in words and declares(place)}
-    found |= {f"probe {name}": folder(place) if whole else asking(place) for name, place in probes().items() if name in words}
+    for name, place in probes().items():
+        if name in words:
+            found[f"probe {name}"] = folder(place, whole=whole)
+            beside = {f"beside {name}, {other.stem}": folder(other, whole=whole) for other in shared(place)}
+            found |= {name: code for name, code in beside.items() if code}
     of_test = rf"\bfn {test.rsplit('::', 1)[-1]}\b"
     worded = any(re.search(of_test, item) and READS_SENTENCES.search(item) for item in own)
     found |= {f"rule {name}": judged for name, judged in rules(worded).items() if name in words}
@@ -313,15 +313,16 @@ def pieces(test: str, whole: bool = True) -> dict[str, str]:
 
 
 @cache
-def newest() -> str:
-    """The pinned release of the newest series of the matrix."""
+def ends() -> tuple[str, str]:
+    """The oldest and the newest series of the matrix."""
     lines = (ROOT / "tests/vm/kernels.lock").read_text().splitlines()
-    return [line.split()[1] for line in lines if line and not line.startswith("#")][-1]
+    series = [line.split()[0] for line in lines if line and not line.startswith("#")]
+    return series[0], series[-1]
 
 
 def fingerprint(test: str, kernel: str) -> str:
     """One digest of all that a test stands for on a kernel."""
-    whole = kernel in ("host", newest())
+    whole = kernel == "host" or any(kernel == end or kernel.startswith(f"{end}.") for end in ends())
     return digest(kernel, *(f"{name} {value}" for name, value in sorted(pieces(test, whole).items())))
 
 

@@ -29,21 +29,9 @@ struct {
 	__type(value, struct latency);
 } latencies SEC(".maps");
 
-enum { LOST_ISSUED, LOST_KIND, LOST_START, LOST };
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, LOST);
-	__type(key, u32);
-	__type(value, u64);
-} lost SEC(".maps");
-
-static __always_inline void lose(u32 why)
-{
-	u64 *count = bpf_map_lookup_elem(&lost, &why);
-
-	if (count)
-		(*count)++;
-}
+enum { LOST_ISSUED, LOST_KIND, LOST_START };
+#define LOSSES 3
+#include "lost.h"
 
 static __always_inline int on_issue(struct request *rq, const bool direct)
 {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /* Each block I/O when it ends: who wanted it, where, how much, how long it was queued and in the device. */
 #include "owner.h"
+#include "lost.h"
 
 #define NO_WAKEUP 1 /* BPF_RB_NO_WAKEUP: the reader looks several times a second, and needs no call */
 
@@ -10,13 +11,6 @@ struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 1 << 21);
 } events SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, u64);
-} lost SEC(".maps");
 
 NOTE_REQUESTS(false)
 
@@ -29,10 +23,7 @@ BOTH_TRACEPOINTS(block_rq_complete)
 		return 0;
 	if (threshold && (io.latency == UNKNOWN || io.latency < threshold))
 		return 0;
-	if (bpf_ringbuf_output(&events, &io, sizeof(io), NO_WAKEUP)) {
-		u64 *count = bpf_map_lookup_elem(&lost, &zero);
-		if (count)
-			(*count)++;
-	}
+	if (bpf_ringbuf_output(&events, &io, sizeof(io), NO_WAKEUP))
+		lose_at(&zero, 1);
 	return 0;
 }

@@ -2,10 +2,10 @@
 
 use super::block::{self, Devices, Owner};
 use crate::def::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
-use crate::table::TableSpec;
+use crate::table::{EventRows, TableSpec};
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{Global, Object, include_bytes_aligned, words};
-use rdiag_model::probe::{Cell, Output, ProbeTable, Row};
+use rdiag_model::probe::Output;
 use rdiag_model::{Unavailable, Unit};
 
 pub(super) static PROBE: ProbeDef = ProbeDef {
@@ -41,19 +41,15 @@ struct BioSnoop {
     object: Object,
     began: f64,
     devices: Devices,
-    ios: Ios,
+    ios: EventRows,
 }
-
-/// I/Os since the last reading.
-#[derive(Debug, Default)]
-struct Ios(ProbeTable);
 
 fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
     let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/biosnoop/biosnoop.bpf.o"));
     let threshold = Global::u64("threshold", context.params.nanoseconds("threshold"));
     let object = block::load_with_owners(context, bytes, threshold, &[])?;
     let devices = Devices::read(context.host);
-    Ok(Box::new(BioSnoop { object, began: context.host.now(), devices, ios: Ios::default() }))
+    Ok(Box::new(BioSnoop { object, began: context.host.now(), devices, ios: EventRows::default() }))
 }
 
 impl Probe for BioSnoop {
@@ -64,7 +60,7 @@ impl Probe for BioSnoop {
     fn poll(&mut self, _: &Host) -> Result<(), Unavailable> {
         let Self { object, began, devices, ios } = self;
         let spec = spec(*began, devices);
-        object.drain("events", MOST, |record| ios.add(record, &spec)).map(drop)
+        object.drain("events", MOST, |record| ios.add(&Ended::read(record), &spec, ROWS)).map(drop)
     }
 
     fn read(&mut self, host: &Host) -> Result<Taken, Unavailable> {
@@ -72,7 +68,7 @@ impl Probe for BioSnoop {
         let lost = self.object.take_counts("lost")?;
         // A device may have come meanwhile.
         self.devices = Devices::read(host);
-        let table = std::mem::take(&mut self.ios).table(&spec(self.began, &self.devices));
+        let table = self.ios.take(&spec(self.began, &self.devices));
         Ok(Taken {
             outputs: vec![Output::Events(table)],
             lost: vec![("the buffer was full", lost.iter().sum())],
@@ -117,28 +113,10 @@ fn spec(began: f64, devices: &Devices) -> TableSpec<'_, Ended> {
         .number("latency", "latency", Unit::Seconds, |io| block::time(io.latency))
 }
 
-impl Ios {
-    fn add(&mut self, record: &[u8], spec: &TableSpec<'_, Ended>) {
-        let (Self(table), io) = (self, Ended::read(record));
-        if table.rows.len() < ROWS {
-            table.rows.push(spec.row(&io));
-        } else {
-            spec.leave_out(&io, table);
-        }
-    }
-
-    fn table(self, spec: &TableSpec<'_, Ended>) -> ProbeTable {
-        let Self(ProbeTable { mut rows, others, others_sum, .. }) = self;
-        // Every CPU hands on its own events, so they come in order only nearly.
-        let time = |row: &Row| row.cells.first().and_then(Cell::number).unwrap_or_default();
-        rows.sort_by(|a, b| time(a).total_cmp(&time(b)));
-        ProbeTable { rows, others, others_sum, ..spec.empty() }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rdiag_model::probe::Cell;
 
     fn record(at: u64, ids: u64, latency: u64) -> Vec<u8> {
         let comm = u64::from_ne_bytes(*b"fio\0\0\0\0\0");
@@ -150,11 +128,11 @@ mod tests {
 
     #[test]
     fn ios_are_lines_in_order_of_time_and_what_is_not_known_is_not_zero() {
-        let (devices, mut ios) = (Devices::default(), Ios::default());
+        let (devices, mut ios) = (Devices::default(), EventRows::default());
         let spec = spec(5.0, &devices);
-        ios.add(&record(7_000_000_000, 4711 << 32 | 4712, 2_000_000), &spec);
-        ios.add(&record(6_000_000_000, 0, u64::MAX), &spec);
-        let table = ios.table(&spec);
+        ios.add(&Ended::read(&record(7_000_000_000, 4711 << 32 | 4712, 2_000_000)), &spec, ROWS);
+        ios.add(&Ended::read(&record(6_000_000_000, 0, u64::MAX)), &spec, ROWS);
+        let table = ios.take(&spec);
         let [first, second] = &table.rows[..] else { panic!("two rows") };
         assert_eq!(first.cells.len(), table.columns.len());
         assert_eq!(first.cells[1..4], ["(beginning not seen)".into(), Cell::Unknown(()), Cell::Unknown(())]);
@@ -166,13 +144,13 @@ mod tests {
 
     #[test]
     fn more_ios_than_a_reading_holds_are_counted_and_short_records_harm_nobody() {
-        let (devices, mut ios) = (Devices::default(), Ios::default());
+        let (devices, mut ios) = (Devices::default(), EventRows::default());
         let spec = spec(0.0, &devices);
         for at in 0..ROWS as u64 + 3 {
-            ios.add(&record(at, 1 << 32, 1), &spec);
+            ios.add(&Ended::read(&record(at, 1 << 32, 1)), &spec, ROWS);
         }
-        ios.add(&[1, 2, 3], &spec);
-        let table = ios.table(&spec);
+        ios.add(&Ended::read(&[1, 2, 3]), &spec, ROWS);
+        let table = ios.take(&spec);
         assert_eq!((table.rows.len(), table.others, table.others_sum["bytes"]), (ROWS, 4, 3.0 * 4096.0));
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /* Block I/Os by process and device, and by file: how many, how much, and how long they took. */
 #include "file.h"
+#include "lost.h"
 
 struct sums {
 	u64 ios;
@@ -36,22 +37,6 @@ struct {
 	__type(key, u64); /* process, device */
 	__type(value, struct sums);
 } processes SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, u64);
-} lost SEC(".maps");
-
-static __always_inline void lose(void)
-{
-	u32 zero = 0;
-	u64 *count = bpf_map_lookup_elem(&lost, &zero);
-
-	if (count)
-		(*count)++;
-}
 
 /* The name of a file is read when the request begins, while the file is surely there. */
 static __noinline int note_file(struct request *rq, u64 ids, const char *comm, u64 *into)
@@ -108,7 +93,7 @@ BOTH_TRACEPOINTS(block_rq_complete)
 	if (sums)
 		add(sums, &io);
 	else
-		lose();
+		lose(0);
 	if (!io.file[1])
 		return 0;
 	struct file file = { key, io.file[0], io.file[1] };
@@ -116,6 +101,6 @@ BOTH_TRACEPOINTS(block_rq_complete)
 	if (named)
 		add(&named->of, &io);
 	else
-		lose();
+		lose(0);
 	return 0;
 }

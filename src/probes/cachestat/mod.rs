@@ -143,7 +143,7 @@ impl Probe for CacheStat {
 
     fn read(&mut self, _: &Host) -> Result<Taken, Unavailable> {
         let processes = self.object.take_hash::<u32, Sums>("processes")?;
-        let lost = self.object.take_counts("no_room")?.iter().sum();
+        let lost = self.object.take_counts("lost")?.iter().sum();
         let table = match self.top {
             Some(top) => by_process(processes, top),
             None => of_host(&processes),

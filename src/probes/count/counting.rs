@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::names::Names;
-use super::plan::Plan;
+use super::query::Query;
 use super::stacks::Stacks;
 use super::tables::{self, Sum};
-use super::{HIST, Key, Kind, PROBE, THREADS, planned, triggers};
+use super::{HIST, Key, Kind, PROBE, THREADS, queries, triggers};
 use crate::def::{Context, Probe, Taken};
-use crate::plans::named;
+use crate::per_point::named;
 use crate::totals::Totals;
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{Moments, Object, hist, include_bytes_aligned};
@@ -31,7 +31,7 @@ const FEW: usize = 8;
 /// A point that is counted at.
 pub(super) struct Watched {
     pub(super) object: Object,
-    pub(super) plan: Plan,
+    pub(super) query: Query,
     /// Sums as they were at the last reading: the kernel's are never set back, so that nothing is lost in between.
     before: HashMap<Key, Sum>,
     totals: Totals,
@@ -54,23 +54,23 @@ pub(super) fn start(context: &Context<'_>, kind: Kind) -> Result<Box<dyn Probe>,
     }
     let id = if kind == Kind::Sums { PROBE.id } else { HIST.id };
     let points = named(context.host, context.params, &context.filter.pids);
-    let plans = points.and_then(|points| planned(points, id, context.params)).map_err(PointError::gap)?;
-    let (count, mut notes) = (plans.each.len(), plans.notes);
-    let names = Names::new(context, &plans.each)?;
+    let queries = points.and_then(|points| queries(points, id, context.params)).map_err(PointError::gap)?;
+    let (count, mut notes) = (queries.each.len(), queries.notes);
+    let names = Names::new(context, &queries.each)?;
     let (mut points, mut refused) = (Vec::new(), Vec::new());
-    for plan in &plans.each {
-        match watch(context, kind, plan.clone(), &names, count as u32) {
+    for query in &queries.each {
+        match watch(context, kind, query.clone(), &names, count as u32) {
             Ok(point) => points.push(point),
             Err(gap) => refused.push(gap),
         }
     }
     let left_out = refused.len();
     match refused.into_iter().next() {
-        Some(gap) if points.is_empty() => return triggers::start(context, kind, plans.each, gap),
+        Some(gap) if points.is_empty() => return triggers::start(context, kind, queries.each, gap),
         Some(gap) => notes.push(format!("{left_out} of {count} points are left out; {}", gap.why)),
         None => {}
     }
-    let has_stack = points.iter().any(|point| point.plan.has_stack());
+    let has_stack = points.iter().any(|point| point.query.has_stack());
     let mut counting = Counting {
         points,
         kind,
@@ -88,29 +88,29 @@ pub(super) fn start(context: &Context<'_>, kind: Kind) -> Result<Box<dyn Probe>,
 }
 
 /// Loads the program for one of so many points, and attaches it.
-fn watch(context: &Context<'_>, kind: Kind, plan: Plan, names: &Names, of: u32) -> Result<Watched, Unavailable> {
-    let moments = plan.reads.moments();
+fn watch(context: &Context<'_>, kind: Kind, query: Query, names: &Names, of: u32) -> Result<Watched, Unavailable> {
+    let moments = query.reads.moments();
     let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/count/count.bpf.o"));
     // What is not needed has room for one entry; all points together have as much as one alone.
     let size = |needed: bool, entries: u32, least: u32| if needed { (entries / of.max(1)).max(least) } else { 1 };
     let each = (hist::WORDS as u32 * 8).saturating_mul(context.host.facts().cpus.max(1));
     let entries = [
-        ("point_sums", size(plan.has_stack(), SUMS, LEAST_SUMS)),
-        ("point_short_sums", size(kind == Kind::Sums && plan.has_key() && !plan.has_stack(), SUMS, LEAST_SUMS)),
-        ("point_hists", size(kind == Kind::Distribution && plan.has_key(), (HISTS_BYTES / each).clamp(64, 512), 16)),
-        ("point_texts", size(plan.has_text(), SUMS, LEAST_SUMS)),
-        ("point_stacks", size(plan.has_stack(), STACKS, 1024)),
+        ("point_sums", size(query.has_stack(), SUMS, LEAST_SUMS)),
+        ("point_short_sums", size(kind == Kind::Sums && query.has_key() && !query.has_stack(), SUMS, LEAST_SUMS)),
+        ("point_hists", size(kind == Kind::Distribution && query.has_key(), (HISTS_BYTES / each).clamp(64, 512), 16)),
+        ("point_texts", size(query.has_text(), SUMS, LEAST_SUMS)),
+        ("point_stacks", size(query.has_stack(), STACKS, 1024)),
         ("point_calls", size(moments == Moments::Both, THREADS, 256)),
     ];
     // Stacks would begin with the trampoline; and each takes the kernel longer to set up than a probe does.
-    let may_jump = of == 1 && !plan.kernel_stack;
-    let object = plan.reads.attached(context, may_jump, |reads, constant| {
+    let may_jump = of == 1 && !query.kernel_stack;
+    let object = query.reads.attached(context, may_jump, |reads, constant| {
         let mut globals = context.filter.globals(context.host)?;
-        globals.extend(plan.globals(reads, kind == Kind::Distribution));
+        globals.extend(query.globals(reads, kind == Kind::Distribution));
         globals.extend([names.global(), constant]);
         context.kernel()?.load(bytes, globals, &entries)
     })?;
-    Ok(Watched { object, plan, before: HashMap::new(), totals: Totals::default() })
+    Ok(Watched { object, query, before: HashMap::new(), totals: Totals::default() })
 }
 
 impl Watched {
@@ -131,7 +131,7 @@ impl Watched {
 
     /// The distributions by key since the last reading.
     fn new_hists(&mut self) -> Result<Vec<(Key, hist::Hist)>, Unavailable> {
-        if !self.plan.has_key() {
+        if !self.query.has_key() {
             return Ok(vec![([0; 9], self.object.take_hist("point_hist", 0)?)]);
         }
         let taken = self.object.take_per_cpu_hash::<Key, hist::Hist>("point_hists")?;
@@ -152,11 +152,11 @@ impl Counting {
             self.learn(host, &taken);
             let is_idle = |hists: &&Vec<(Key, hist::Hist)>| hists.iter().all(|(_, [count, ..])| *count == 0);
             let idle = taken.iter().filter(is_idle).count();
-            let (output, left_out) = tables::histogram(&of_plans(&self.points, taken), &self.names, self.top);
+            let (output, left_out) = tables::histogram(&of_queries(&self.points, taken), &self.names, self.top);
             return Ok(Outcome { outputs: vec![output], left_out, idle });
         }
         let sums = |(point, totals): (&mut Watched, &Totals)| {
-            if point.plan.has_key() {
+            if point.query.has_key() {
                 return point.new_sums();
             }
             Ok(vec![([0; 9], Sum { count: totals.events, sum: totals.sum })])
@@ -165,7 +165,7 @@ impl Counting {
         // With a key the program counts nothing but the sums.
         let idle = taken.iter().filter(|sums| sums.iter().all(|(_, sum)| sum.count == 0)).count();
         self.learn(host, &taken);
-        let table = tables::table(&of_plans(&self.points, taken), &self.names, seconds, self.top);
+        let table = tables::table(&of_queries(&self.points, taken), &self.names, seconds, self.top);
         Ok(Outcome { outputs: vec![Output::Table(table)], left_out: 0, idle })
     }
 
@@ -173,7 +173,7 @@ impl Counting {
     fn learn<T>(&mut self, host: &Host, taken: &[Vec<(Key, T)>]) {
         for (point, taken) in self.points.iter().zip(taken) {
             let keys = taken.iter().map(|(key, _)| key.as_slice());
-            self.names.learn(host, &point.plan, &point.object, keys);
+            self.names.learn(host, &point.query, &point.object, keys);
         }
     }
 }
@@ -187,9 +187,9 @@ struct Outcome {
     idle: usize,
 }
 
-/// What was taken at each point, with its plan.
-fn of_plans<T>(points: &[Watched], taken: Vec<T>) -> Vec<(&Plan, T)> {
-    points.iter().map(|point| &point.plan).zip(taken).collect()
+/// What was taken at each point, with its query.
+fn of_queries<T>(points: &[Watched], taken: Vec<T>) -> Vec<(&Query, T)> {
+    points.iter().map(|point| &point.query).zip(taken).collect()
 }
 
 impl Probe for Counting {
@@ -205,7 +205,7 @@ impl Probe for Counting {
         if all.len() > FEW {
             all.drain(..).for_each(|one| *ways.entry(one.back_end).or_default() += 1);
         }
-        let title = self.points.first().map_or("", |point| point.plan.title.as_str());
+        let title = self.points.first().map_or("", |point| point.query.title.as_str());
         let event = |count| format!("{title} ({count} points)");
         all.extend(ways.into_iter().map(|(back_end, n)| Attachment { event: event(n), back_end, refused: Vec::new() }));
         all
@@ -224,14 +224,14 @@ impl Probe for Counting {
         let Outcome { outputs, left_out, idle } = self.outputs(host, &each, seconds)?;
         let mut notes = self.notes.clone();
         if totals.negative > 0 {
-            let value = self.points.first().and_then(|point| point.plan.value.as_ref());
+            let value = self.points.first().and_then(|point| point.query.value.as_ref());
             let name = value.map_or("", |value| value.name.as_str());
             notes.push(format!("{} values of {name} were negative and are not in the distribution", totals.negative));
         }
         if left_out > 0 {
             notes.push(format!("{left_out} values of other keys are not shown"));
         }
-        if self.points.iter().any(|point| point.plan.shows_point) && idle > 0 {
+        if self.points.iter().any(|point| point.query.shows_point) && idle > 0 {
             notes.push(format!("{idle} of {} points were not passed", self.points.len()));
         }
         notes.extend(self.names.notes().map(str::to_owned));

@@ -13,7 +13,7 @@
 mod counting;
 mod names;
 mod order;
-mod plan;
+mod query;
 mod stacks;
 mod tabled;
 mod tables;
@@ -23,10 +23,10 @@ mod tests;
 mod tests_instead;
 mod triggers;
 
-use super::plans::{Plans, plans, wrong};
+use super::per_point::{PerPoint, per_point, wrong};
 use crate::def::{FilterKind, GivesStacks, ParamDef, ParamKind, Params, ProbeDef};
 use crate::params::MARKER;
-use plan::Plan;
+use query::Query;
 use rdiag_kernel::mechanism::points::{Point, PointError};
 use rdiag_model::metric::Pick;
 use rdiag_model::{Formula, MetricDef, Unit};
@@ -180,7 +180,7 @@ enum Kind {
 
 /// What is wrong with the points and the other parameters.
 pub(super) fn check(points: Vec<Point>, id: &str, params: &Params) -> Result<(), PointError> {
-    planned(points, id, params).map(drop)
+    queries(points, id, params).map(drop)
 }
 
 /// Of a function the time that it takes is asked for most.
@@ -188,30 +188,30 @@ fn default_value(id: &str) -> Option<&'static str> {
     (id == HIST.id).then_some("latency")
 }
 
-/// Plans that make sense for the probe, one for each point.
-fn planned(points: Vec<Point>, id: &str, params: &Params) -> Result<Plans<Plan>, PointError> {
+/// Queries that make sense for the probe, one for each point.
+fn queries(points: Vec<Point>, id: &str, params: &Params) -> Result<PerPoint<Query>, PointError> {
     let (Some(first), Some(last)) = (points.first(), points.last()) else {
         return Err(wrong("there is no point".into()));
     };
     let shows_point = first.name != last.name;
     let name = ["function", "tracepoint", MARKER].iter().find_map(|name| params.text(name)).unwrap_or_default();
     let title = if shows_point { name.to_owned() } else { first.name.clone() };
-    let mut plans = plans(points, params, |reads| Plan::new(reads, params, default_value(id)))?;
-    for plan in &mut plans.each {
-        (plan.shows_point, plan.title) = (shows_point, title.clone());
-        if id == HIST.id && plan.value.is_none() {
+    let mut queries = per_point(points, params, |reads| Query::new(reads, params, default_value(id)))?;
+    for query in &mut queries.each {
+        (query.shows_point, query.title) = (shows_point, title.clone());
+        if id == HIST.id && query.value.is_none() {
             return Err(wrong("say what is to be distributed: value=FIELD".into()));
         }
-        if id == HIST.id && plan.has_stack() {
+        if id == HIST.id && query.has_stack() {
             return Err(wrong("distributions are not kept by stack; count sums up by stack".into()));
         }
     }
-    let takes_memory = plans.each.iter().any(|plan| plan.has_stack() || id == HIST.id && plan.has_key());
-    if takes_memory && plans.each.len() > MOST_WITH_MEMORY {
+    let takes_memory = queries.each.iter().any(|query| query.has_stack() || id == HIST.id && query.has_key());
+    if takes_memory && queries.each.len() > MOST_WITH_MEMORY {
         let what = if id == HIST.id { "distributions by key" } else { "stacks" };
         let message =
-            format!("{what} are kept of at most {MOST_WITH_MEMORY} points, and {title:?} has {}", plans.each.len());
+            format!("{what} are kept of at most {MOST_WITH_MEMORY} points, and {title:?} has {}", queries.each.len());
         return Err(wrong(message));
     }
-    Ok(plans)
+    Ok(queries)
 }

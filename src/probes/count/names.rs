@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use super::plan::Plan;
+use super::query::Query;
 use crate::def::Context;
 use crate::value_read::{Read, Source};
 use rdiag_kernel::host::Host;
@@ -36,15 +36,15 @@ pub(super) struct Names {
 
 impl Names {
     /// With the control groups of this moment, if they are asked for.
-    pub(super) fn new(context: &Context<'_>, plans: &[Plan]) -> Result<Self, Unavailable> {
+    pub(super) fn new(context: &Context<'_>, queries: &[Query]) -> Result<Self, Unavailable> {
         let (host, mut names) = (context.host, Self::default());
-        if plans.iter().any(Plan::by_group) {
+        if queries.iter().any(Query::by_group) {
             let tree = Hierarchy::find(host, CONTROLLER)?;
             let index = if tree.version == Version::V1 { controller_number(host, CONTROLLER)? } else { -1 };
             names.tree = Some((tree, index));
             names.look_for_groups(host);
         }
-        if plans.iter().any(Plan::by_code) {
+        if queries.iter().any(Query::by_code) {
             names.symbols = Some(Symbols::new(host, context.kernel().ok()));
         }
         Ok(names)
@@ -60,17 +60,17 @@ impl Names {
     pub(super) fn learn<'k>(
         &mut self,
         host: &Host,
-        plan: &Plan,
+        query: &Query,
         object: &Object,
         keys: impl Iterator<Item = &'k [u64]>,
     ) {
-        if !plan.has_text() && !plan.by_group() && !plan.by_code() {
+        if !query.has_text() && !query.by_group() && !query.by_code() {
             return;
         }
         let mut code = Vec::new();
         let mut has_looked = false;
         for key in keys {
-            for ((_, read), word) in plan.keys.iter().zip(key) {
+            for ((_, read), word) in query.keys.iter().zip(key) {
                 code.extend(read.is_code.then_some(*word));
                 if read.source == Source::Group && !self.groups.contains_key(word) && !has_looked {
                     has_looked = true;

@@ -1,7 +1,7 @@
-//! From a plan to the configuration of the kernel's own tables, or why they cannot follow it.
+//! From a query to the configuration of the kernel's own tables, or why they cannot follow it.
 
 use super::Kind;
-use super::plan::Plan;
+use super::query::Query;
 use crate::grammar::Operator;
 use crate::value_read::{Read, Source};
 use rdiag_kernel::mechanism::points::{Point, Shape, Target};
@@ -28,26 +28,26 @@ pub(super) struct Order {
 }
 
 impl Order {
-    /// What the kernel is to sum up for a plan, of the events that pass `limits`.
-    pub(super) fn new(plan: &Plan, kind: Kind, limits: &[String]) -> Result<Self, String> {
-        let point = &plan.reads.point;
+    /// What the kernel is to sum up for a query, of the events that pass `limits`.
+    pub(super) fn new(query: &Query, kind: Kind, limits: &[String]) -> Result<Self, String> {
+        let point = &query.reads.point;
         let (event, function) = match &point.target {
             Target::Tracepoint { group, event } => ((group.clone(), event.clone()), None),
             Target::Kernel(name) => ((String::new(), String::new()), Some(name)),
             _ => return Err(format!("{} is not in the kernel", point.name)),
         };
-        if plan.user_stack && !plan.kernel_stack {
+        if query.user_stack && !query.kernel_stack {
             return Err("stacks of programs are not kept".into());
         }
-        let mut fields = Fields { plan, defined: Vec::new() };
+        let mut fields = Fields { query, defined: Vec::new() };
         let mut notes = Vec::new();
         let mut keys = Vec::new();
-        for (name, read) in &plan.keys {
+        for (name, read) in &query.keys {
             // The kernel's tables have the thread, whose process is looked up.
             keys.push(if read.source == Source::Tgid { THREAD.into() } else { fields.word(name, *read)? });
         }
         let mut filter = limits.to_vec();
-        for (test, read) in plan.reads.comparisons() {
+        for (test, read) in query.reads.comparisons() {
             let sign = match test.operator {
                 Operator::Equal => "==",
                 Operator::Unequal => "!=",
@@ -61,8 +61,8 @@ impl Order {
             let word = if read.source == Source::Cpu { CPU_IN_FILTER } else { &word };
             filter.push(format!("{word} {sign} {}", test.number));
         }
-        let value = match &plan.value {
-            Some(value) => Some((fields.word(&value.name, plan.reads.first())?, plan.reads.first())),
+        let value = match &query.value {
+            Some(value) => Some((fields.word(&value.name, query.reads.first())?, query.reads.first())),
             None => None,
         };
         let mut power = None;
@@ -78,20 +78,20 @@ impl Order {
             notes.push("values are known by power of two: percentiles and the largest may be up to twice too high");
             power = Some(field.clone());
         }
-        if plan.has_stack() {
+        if query.has_stack() {
             notes.push("of stacks only the kernel's part is kept, up to 16 functions");
         }
-        if keys.is_empty() && !plan.by_comm && !plan.has_stack() && power.is_none() {
+        if keys.is_empty() && !query.by_comm && !query.has_stack() && power.is_none() {
             // There is no table without a key.
             keys.push(CPU.into());
         }
         let wanted = Wanted {
             group: event.0,
             event: event.1,
-            by_stack: plan.has_stack(),
+            by_stack: query.has_stack(),
             power,
             keys,
-            by_name: plan.by_comm,
+            by_name: query.by_comm,
             value: value.map(|(field, _)| field),
             filter: filter.join(" && "),
         };
@@ -104,8 +104,8 @@ impl Order {
 }
 
 /// What is read of an event.
-struct Fields<'p> {
-    plan: &'p Plan,
+struct Fields<'a> {
+    query: &'a Query,
     /// Of a function: in the kernel's words, `f0=$arg3:u64`.
     defined: Vec<String>,
 }
@@ -121,7 +121,7 @@ impl Fields<'_> {
             Source::Latency => Err("how long calls take is not available".into()),
             _ if read.text.is_some() => Err(format!("{name} is text, which is not kept")),
             _ if !read.is_plain_number() => Err(format!("{name} cannot be read, only what the event itself holds")),
-            Source::Entry | Source::Return if matches!(self.plan.reads.point.target, Target::Kernel(_)) => {
+            Source::Entry | Source::Return if matches!(self.query.reads.point.target, Target::Kernel(_)) => {
                 self.register(name, read)
             }
             Source::Entry if self.is_as_declared(name, read) => Ok(name.to_owned()),
@@ -130,7 +130,7 @@ impl Fields<'_> {
     }
 
     fn is_as_declared(&self, name: &str, read: Read) -> bool {
-        let field = self.plan.reads.point.fields.iter().find(|field| field.name == name);
+        let field = self.query.reads.point.fields.iter().find(|field| field.name == name);
         field.is_some_and(|field| {
             matches!(field.shape, Shape::Number { bytes, is_signed, .. } if (bytes, is_signed) == (read.bytes, read.is_signed))
         })

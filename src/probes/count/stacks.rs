@@ -59,18 +59,18 @@ impl Stacks {
         names: &mut Names,
         top: usize,
     ) -> Vec<Output> {
-        let Some(plan) = points.first().map(|point| &point.plan) else { return Vec::new() };
+        let Some(query) = points.first().map(|point| &point.query) else { return Vec::new() };
         let sums = std::mem::take(&mut self.sums);
         for (at, point) in points.iter().enumerate() {
             let keys = sums.keys().filter(|(of, _)| *of == at).map(|(_, key)| key.as_slice());
-            names.learn(host, &point.plan, &point.object, keys);
+            names.learn(host, &point.query, &point.object, keys);
         }
         let sample = |((at, key), sum): (&(usize, Key), &Sum)| {
-            points.get(*at).map(|point| point.plan.sample(key, *sum, &self.table.addresses, names))
+            points.get(*at).map(|point| point.query.sample(key, *sum, &self.table.addresses, names))
         };
         let samples: Vec<_> = sums.iter().filter_map(sample).collect();
-        let unit = plan.value.as_ref().map_or(Unit::Count, |value| value.unit().0);
-        let title = plan.heading("");
+        let unit = query.value.as_ref().map_or(Unit::Count, |value| value.unit().0);
+        let title = query.heading("");
         let of = Summary { id: "stacks", title: &title, unit, top, depth: DEPTH };
         let mut summed = summarize(host, &mut self.table.symbols, &samples, of);
         drop(samples);
@@ -78,7 +78,7 @@ impl Stacks {
         for (at, (point, totals)) in points.iter().zip(each).enumerate() {
             let own = sums.iter().filter(|((of, _), _)| *of == at);
             let told = own.fold(Sum::default(), |all, (_, sum)| all.plus(*sum));
-            summed.others += match &point.plan.value {
+            summed.others += match &point.query.value {
                 Some(value) => value.sum(totals.sum.wrapping_sub(told.sum)),
                 None => totals.events.saturating_sub(told.count) as f64,
             };

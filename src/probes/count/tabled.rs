@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::Key;
 use super::order::Order;
-use super::plan::Plan;
+use super::query::Query;
 use super::tables::Sum;
 use crate::value_read::Source;
 use rdiag_kernel::host::Host;
@@ -22,7 +22,7 @@ pub(super) struct Row {
 
 /// The table of one point.
 pub(super) struct Tabled {
-    pub(super) plan: Plan,
+    pub(super) query: Query,
     pub(super) wanted: Wanted,
     /// As it was at the last reading: the kernel's table only grows.
     before: HashMap<Row, Sum>,
@@ -62,13 +62,13 @@ impl Processes {
 }
 
 impl Tabled {
-    pub(super) fn new(plan: Plan, order: Order) -> Self {
-        Self { plan, wanted: order.wanted, before: HashMap::new(), dropped: 0 }
+    pub(super) fn new(query: Query, order: Order) -> Self {
+        Self { query, wanted: order.wanted, before: HashMap::new(), dropped: 0 }
     }
 
     /// Whether threads count for their processes.
     pub(super) fn has_processes(&self) -> bool {
-        self.plan.keys.iter().any(|(_, read)| read.source == Source::Tgid)
+        self.query.keys.iter().any(|(_, read)| read.source == Source::Tgid)
     }
 
     /// Looks up the processes of threads that are new, while they live.
@@ -109,11 +109,11 @@ impl Tabled {
     /// As the programs have it: three numbers, and the name.
     fn key(&self, sum: &sums::Sum, host: &Host, processes: &mut Processes) -> Key {
         let mut key: Key = [0; 9];
-        if self.plan.keys.is_empty() && !self.plan.by_comm {
+        if self.query.keys.is_empty() && !self.query.by_comm {
             return key;
         }
         let [first, second, third, comm @ ..] = &mut key;
-        for ((word, value), (_, read)) in [first, second, third].into_iter().zip(&sum.keys).zip(&self.plan.keys) {
+        for ((word, value), (_, read)) in [first, second, third].into_iter().zip(&sum.keys).zip(&self.query.keys) {
             *word = if read.source == Source::Tgid { processes.of(host, *value) } else { read.widened(*value) };
         }
         let mut bytes = sum.name.bytes().take(15).chain(std::iter::repeat(0));

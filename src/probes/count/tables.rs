@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::Key;
 use super::names::Names;
-use super::plan::{Plan, Value};
+use super::query::{Query, Value};
 use super::tabled;
 use crate::table::TableSpec;
 use rdiag_kernel::mechanism::ebpf::{hist, words};
@@ -47,7 +47,7 @@ impl Sum {
     }
 }
 
-impl Plan {
+impl Query {
     /// `kmem:kmalloc by comm, bytes_req`.
     pub(super) fn heading(&self, what: &str) -> String {
         let mut by: Vec<&str> = self.keys.iter().map(|(name, _)| name.as_str()).collect();
@@ -144,25 +144,27 @@ pub(super) fn frames(stack: &[String]) -> Vec<Frame> {
 }
 
 /// Counts and sums by key, largest first. A point that was not passed has a row only if there is no other.
-pub(super) fn table(points: &[(&Plan, Vec<(Key, Sum)>)], names: &Names, seconds: f64, top: usize) -> ProbeTable {
-    let Some((plan, _)) = points.first() else { return ProbeTable { id: "counts".into(), ..ProbeTable::default() } };
+pub(super) fn table(points: &[(&Query, Vec<(Key, Sum)>)], names: &Names, seconds: f64, top: usize) -> ProbeTable {
+    let Some((query, _)) = points.first() else {
+        return ProbeTable { id: "counts".into(), ..ProbeTable::default() };
+    };
     // A marked place that was compiled in several ways is one for people.
     let mut rows: BTreeMap<Vec<String>, (u64, f64)> = BTreeMap::new();
-    for (plan, sums) in points {
-        for (key, sum) in sums.iter().filter(|(_, sum)| sum.count > 0 || !plan.shows_point) {
-            let (count, whole) = rows.entry(plan.parts(key, names)).or_default();
+    for (query, sums) in points {
+        for (key, sum) in sums.iter().filter(|(_, sum)| sum.count > 0 || !query.shows_point) {
+            let (count, whole) = rows.entry(query.parts(key, names)).or_default();
             *count += sum.count;
-            *whole += plan.value.as_ref().map_or(0.0, |value| value.sum(sum.sum));
+            *whole += query.value.as_ref().map_or(0.0, |value| value.sum(sum.sum));
         }
     }
     let mut sorted: Vec<(Vec<String>, (u64, f64))> = rows.into_iter().collect();
-    let size = |(count, sum): &(u64, f64)| if plan.value.is_some() { *sum } else { *count as f64 };
+    let size = |(count, sum): &(u64, f64)| if query.value.is_some() { *sum } else { *count as f64 };
     sorted.sort_by(|(_, left), (_, right)| size(right).total_cmp(&size(left)));
-    let mut spec = TableSpec::<(Vec<String>, (u64, f64))>::new("counts", plan.heading(""));
-    if let Some(dimension) = plan.dimension() {
+    let mut spec = TableSpec::<(Vec<String>, (u64, f64))>::new("counts", query.heading(""));
+    if let Some(dimension) = query.dimension() {
         spec = spec.rows(dimension, |(parts, _)| parts.join(", "));
     }
-    for (at, (id, title)) in plan.part_columns().enumerate() {
+    for (at, (id, title)) in query.part_columns().enumerate() {
         spec = spec.text(id, title, move |(parts, _)| parts.get(at).cloned());
     }
     spec = spec.sum("count", "times", Unit::Count, |(_, (count, _))| *count as f64).sum(
@@ -171,7 +173,7 @@ pub(super) fn table(points: &[(&Plan, Vec<(Key, Sum)>)], names: &Names, seconds:
         Unit::PerSecond,
         |(_, (count, _))| *count as f64 / seconds,
     );
-    if let Some(value) = &plan.value {
+    if let Some(value) = &query.value {
         let (unit, _) = value.unit();
         spec = spec.sum("sum", &format!("sum of {}", value.name), unit, |(_, (_, sum))| *sum).number(
             "mean",
@@ -184,27 +186,27 @@ pub(super) fn table(points: &[(&Plan, Vec<(Key, Sum)>)], names: &Names, seconds:
 }
 
 /// Distributions by key, largest count first; and how many values were left out.
-pub(super) fn histogram(points: &[(&Plan, Vec<(Key, hist::Hist)>)], names: &Names, top: usize) -> (Output, u64) {
-    let Some((plan, _)) = points.first() else { return (Output::Histogram(Histogram::default()), 0) };
-    let (unit, scale) = plan.value.as_ref().map_or((Unit::Count, 1.0), Value::unit);
+pub(super) fn histogram(points: &[(&Query, Vec<(Key, hist::Hist)>)], names: &Names, top: usize) -> (Output, u64) {
+    let Some((query, _)) = points.first() else { return (Output::Histogram(Histogram::default()), 0) };
+    let (unit, scale) = query.value.as_ref().map_or((Unit::Count, 1.0), Value::unit);
     let mut rows: BTreeMap<Vec<String>, hist::Hist> = BTreeMap::new();
-    for (plan, hists) in points {
-        for (key, values) in hists.iter().filter(|(_, [count, ..])| *count > 0 || !plan.shows_point) {
+    for (query, hists) in points {
+        for (key, values) in hists.iter().filter(|(_, [count, ..])| *count > 0 || !query.shows_point) {
             let add = |known: &mut hist::Hist| *known = hist::sum([&*known, values]);
-            rows.entry(plan.parts(key, names)).and_modify(add).or_insert(*values);
+            rows.entry(query.parts(key, names)).and_modify(add).or_insert(*values);
         }
     }
     let rows = rows.into_iter().map(|(parts, values)| hist::row(&parts.join(", "), &values, scale)).collect();
-    distribution(plan, unit, rows, top)
+    distribution(query, unit, rows, top)
 }
 
 /// The same by power of two, as the kernel's own tables have it. The figures of values stand for whole numbers.
-pub(super) fn powers(points: &[(&Plan, Vec<(tabled::Row, Sum)>)], names: &Names, top: usize) -> (Output, u64) {
-    let Some((plan, _)) = points.first() else { return (Output::Histogram(Histogram::default()), 0) };
+pub(super) fn powers(points: &[(&Query, Vec<(tabled::Row, Sum)>)], names: &Names, top: usize) -> (Output, u64) {
+    let Some((query, _)) = points.first() else { return (Output::Histogram(Histogram::default()), 0) };
     let mut rows: BTreeMap<Vec<String>, BTreeMap<u32, Sum>> = BTreeMap::new();
-    for (plan, sums) in points {
+    for (query, sums) in points {
         for (row, sum) in sums {
-            let known = rows.entry(plan.parts(&row.key, names)).or_default().entry(row.power).or_default();
+            let known = rows.entry(query.parts(&row.key, names)).or_default().entry(row.power).or_default();
             *known = known.plus(*sum);
         }
     }
@@ -214,23 +216,23 @@ pub(super) fn powers(points: &[(&Plan, Vec<(tabled::Row, Sum)>)], names: &Names,
         HistogramRow {
             instance: parts.join(", "),
             count: whole.count,
-            sum: plan.value.as_ref().map_or(0.0, |value| value.sum(whole.sum)),
+            sum: query.value.as_ref().map_or(0.0, |value| value.sum(whole.sum)),
             max: powers.keys().next_back().map_or(0.0, most),
             buckets: powers.iter().map(|(power, sum)| (most(power) + 1.0, sum.count)).collect(),
             coarse: true,
         }
     };
-    distribution(plan, Unit::Count, rows.into_iter().map(row).collect(), top)
+    distribution(query, Unit::Count, rows.into_iter().map(row).collect(), top)
 }
 
 /// The rows with most values, and how many the others have.
-fn distribution(plan: &Plan, unit: Unit, mut rows: Vec<HistogramRow>, top: usize) -> (Output, u64) {
+fn distribution(query: &Query, unit: Unit, mut rows: Vec<HistogramRow>, top: usize) -> (Output, u64) {
     rows.sort_by_key(|row| Reverse(row.count));
     let left_out = rows.iter().skip(top).map(|row| row.count).sum();
     rows.truncate(top);
-    let name = plan.value.as_ref().map_or("", |value| value.name.as_str());
-    let title = plan.heading(&format!("{name} of "));
-    let dimension = plan.dimension().map(str::to_owned);
+    let name = query.value.as_ref().map_or("", |value| value.name.as_str());
+    let title = query.heading(&format!("{name} of "));
+    let dimension = query.dimension().map(str::to_owned);
     let histogram = Histogram { id: "values".into(), title, unit, dimension, rows };
     (Output::Histogram(histogram), left_out)
 }

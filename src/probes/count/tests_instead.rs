@@ -1,24 +1,24 @@
 use super::names::Names;
 use super::order::Order;
 use super::tables::Sum;
-use super::tests::{kmalloc, malloc, planned, vfs_read};
+use super::tests::{kmalloc, malloc, query_of, vfs_read};
 use super::*;
 use rdiag_kernel::mechanism::tracefs::probe_events::Moment;
 use rdiag_model::probe::Output;
 
 #[test]
 fn a_plan_without_programs_is_one_that_the_kernels_tables_can_follow_or_is_refused() {
-    let order = |plan: &Plan, kind, limits: &[String]| Order::new(plan, kind, limits);
+    let order = |query: &Query, kind, limits: &[String]| Order::new(query, kind, limits);
     let given =
         [("value", "bytes_req"), ("key", "comm,node,cpu"), ("filter", "bytes_req > 1000 and node == -1 and cpu == 1")];
-    let plan = planned(&PROBE, kmalloc(), &given).unwrap();
-    let wanted = order(&plan, Kind::Sums, &["common_pid == 7".to_owned()]).unwrap().wanted;
+    let query = query_of(&PROBE, kmalloc(), &given).unwrap();
+    let wanted = order(&query, Kind::Sums, &["common_pid == 7".to_owned()]).unwrap().wanted;
     assert_eq!((wanted.keys.as_slice(), wanted.by_name), (&["node".to_owned(), "common_cpu".to_owned()][..], true));
     assert_eq!(wanted.value.as_deref(), Some("bytes_req"));
     assert_eq!(wanted.filter, "common_pid == 7 && bytes_req > 1000 && node == -1 && CPU == 1");
-    let whole = order(&planned(&PROBE, kmalloc(), &[]).unwrap(), Kind::Sums, &[]).unwrap().wanted;
+    let whole = order(&query_of(&PROBE, kmalloc(), &[]).unwrap(), Kind::Sums, &[]).unwrap().wanted;
     assert_eq!((whole.keys, whole.filter), (vec!["common_cpu".to_owned()], String::new()));
-    let of_stacks = order(&planned(&PROBE, kmalloc(), &[("key", "stack,pid")]).unwrap(), Kind::Sums, &[]).unwrap();
+    let of_stacks = order(&query_of(&PROBE, kmalloc(), &[("key", "stack,pid")]).unwrap(), Kind::Sums, &[]).unwrap();
     assert_eq!((of_stacks.wanted.by_stack, of_stacks.wanted.keys), (true, vec!["common_pid".to_owned()]));
     for (key, filter, says) in [
         ("user_stack", "", "stacks of programs are not kept"),
@@ -27,30 +27,30 @@ fn a_plan_without_programs_is_one_that_the_kernels_tables_can_follow_or_is_refus
         ("comm,node,cpu,tid", "", "at most 3 keys"),
         ("", "pid == 5", "choose them with --pid"),
     ] {
-        let plan = planned(&PROBE, kmalloc(), &[("key", key), ("filter", filter)]).unwrap();
-        let error = order(&plan, Kind::Sums, &[]).unwrap_err();
+        let query = query_of(&PROBE, kmalloc(), &[("key", key), ("filter", filter)]).unwrap();
+        let error = order(&query, Kind::Sums, &[]).unwrap_err();
         assert!(error.contains(says), "{key}: {error}");
     }
-    let plan = planned(&PROBE, malloc(), &[]).unwrap();
-    assert!(order(&plan, Kind::Sums, &[]).unwrap_err().contains("not in the kernel"));
-    let plan = planned(&PROBE, kmalloc(), &[("key", "node")]).unwrap();
+    let query = query_of(&PROBE, malloc(), &[]).unwrap();
+    assert!(order(&query, Kind::Sums, &[]).unwrap_err().contains("not in the kernel"));
+    let query = query_of(&PROBE, kmalloc(), &[("key", "node")]).unwrap();
     // Tables hold whole words of what has four bytes.
-    let (_, node) = &plan.keys[0];
+    let (_, node) = &query.keys[0];
     assert_eq!([node.widened(u64::from(u32::MAX)), node.widened(u64::MAX), node.widened(5)], [u64::MAX, u64::MAX, 5]);
 }
 
 #[test]
 fn a_distribution_without_programs_is_one_of_powers_of_two_and_leaves_out_what_they_cannot_tell() {
-    let plan = planned(&HIST, kmalloc(), &[("value", "node"), ("key", "comm,cpu")]).unwrap();
-    let order = Order::new(&plan, Kind::Distribution, &[]).unwrap();
+    let query = query_of(&HIST, kmalloc(), &[("value", "node"), ("key", "comm,cpu")]).unwrap();
+    let order = Order::new(&query, Kind::Distribution, &[]).unwrap();
     assert_eq!((order.wanted.power.as_deref(), order.wanted.value.as_deref()), (Some("node"), Some("node")));
     assert_eq!(order.wanted.filter, "node >= 0");
     assert!(order.notes.contains(&"negative values are not in the distribution"), "{:?}", order.notes);
-    let plan = planned(&HIST, kmalloc(), &[("value", "bytes_req")]).unwrap();
-    assert_eq!(Order::new(&plan, Kind::Distribution, &[]).unwrap().wanted.filter, "bytes_req <= 9223372036854775807");
+    let query = query_of(&HIST, kmalloc(), &[("value", "bytes_req")]).unwrap();
+    assert_eq!(Order::new(&query, Kind::Distribution, &[]).unwrap().wanted.filter, "bytes_req <= 9223372036854775807");
     let of = |power, count, sum| (tabled::Row { key: [0; 9], power, stack: Vec::new() }, Sum { count, sum });
     let (Output::Histogram(histogram), 0) =
-        tables::powers(&[(&plan, vec![of(12, 2, 8192), of(5, 1, 17)])], &Names::default(), 1)
+        tables::powers(&[(&query, vec![of(12, 2, 8192), of(5, 1, 17)])], &Names::default(), 1)
     else {
         panic!()
     };
@@ -63,7 +63,7 @@ fn a_distribution_without_programs_is_one_of_powers_of_two_and_leaves_out_what_t
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn a_function_without_programs_is_an_event_with_what_is_asked_for_in_it() {
-    let of = |given: &[(&str, &str)]| Order::new(&planned(&PROBE, vfs_read(), given).unwrap(), Kind::Sums, &[]);
+    let of = |given: &[(&str, &str)]| Order::new(&query_of(&PROBE, vfs_read(), given).unwrap(), Kind::Sums, &[]);
     let order = of(&[("value", "file"), ("key", "file,comm"), ("filter", "file != 0")]).unwrap();
     let function = order.function.unwrap();
     assert_eq!((function.name.as_str(), function.moment), ("vfs_read", Moment::Entry));

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use super::names::Names;
 use super::order::Order;
-use super::plan::Plan;
+use super::query::Query;
 use super::tabled::{Fresh, Processes, Row, Tabled};
 use super::tables::{self, Sum};
 use super::{Key, Kind};
@@ -14,10 +14,10 @@ use crate::def::{Context, Probe, Taken};
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::points::Target;
 use rdiag_kernel::mechanism::symbols::{Summary, Symbols, summarize};
+use rdiag_kernel::mechanism::tracefs::event_cost::{EventCost, Spent};
 use rdiag_kernel::mechanism::tracefs::instance::Instance;
 use rdiag_kernel::mechanism::tracefs::probe_events::{Moment, ProbeEvents};
 use rdiag_kernel::mechanism::tracefs::sums::{STACK_DEPTH, THREAD};
-use rdiag_kernel::mechanism::tracefs::toll::{Spent, Toll};
 use rdiag_model::probe::{Attachment, Output};
 use rdiag_model::{Reason, Unavailable, Unit};
 
@@ -41,7 +41,7 @@ struct Triggers {
     top: usize,
     since: f64,
     missed: u64,
-    toll: Toll,
+    cost: EventCost,
     /// Why no program is at work.
     refused: String,
     notes: Vec<String>,
@@ -51,12 +51,12 @@ struct Triggers {
 pub(super) fn start(
     context: &Context<'_>,
     kind: Kind,
-    plans: Vec<Plan>,
+    queries: Vec<Query>,
     gap: Unavailable,
 ) -> Result<Box<dyn Probe>, Unavailable> {
     let may_do_without = matches!(gap.reason, Reason::Denied | Reason::Absent);
-    let in_kernel = |plan: &Plan| matches!(plan.reads.point.target, Target::Tracepoint { .. } | Target::Kernel(_));
-    if !may_do_without || !plans.iter().all(in_kernel) {
+    let in_kernel = |query: &Query| matches!(query.reads.point.target, Target::Tracepoint { .. } | Target::Kernel(_));
+    if !may_do_without || !queries.iter().all(in_kernel) {
         return Err(gap);
     }
     let neither = |why: String| Unavailable {
@@ -64,11 +64,11 @@ pub(super) fn start(
         ..gap.clone()
     };
     let limits = limits(context).map_err(neither)?;
-    let count = plans.len();
+    let count = queries.len();
     let mut orders = Vec::new();
-    for plan in plans {
-        let order = Order::new(&plan, kind, &limits).map_err(neither)?;
-        orders.push((plan, order));
+    for query in queries {
+        let order = Order::new(&query, kind, &limits).map_err(neither)?;
+        orders.push((query, order));
     }
     let has_functions = orders.iter().any(|(_, order)| order.function.is_some());
     // Before the instance, so that an error lets go of that first.
@@ -78,8 +78,8 @@ pub(super) fn start(
     // The events are off all the same: nothing but the tables sees them.
     instance.set("buffer_size_kb", "4")?;
     instance.set("tracing_on", "1")?;
-    let toll = toll(&orders, events.as_mut(), &instance, context.host).map_err(|other| neither(other.why))?;
-    let room = if orders.iter().any(|(plan, _)| plan.has_stack()) { STACKS } else { ENTRIES };
+    let cost = event_cost(&orders, events.as_mut(), &instance, context.host).map_err(|other| neither(other.why))?;
+    let room = if orders.iter().any(|(query, _)| query.has_stack()) { STACKS } else { ENTRIES };
     let entries = (room / (count as u32).next_power_of_two()).max(LEAST_ENTRIES);
     let mut notes = vec!["summed up in tables of the kernel's tracing, what rdiag does itself too".to_owned()];
     notes.extend(orders.iter().take(1).flat_map(|(_, order)| &order.notes).map(|note| (*note).to_owned()));
@@ -87,9 +87,9 @@ pub(super) fn start(
         notes.push("threads and processes that were started meanwhile are not counted".into());
     }
     let (mut points, mut left_out) = (Vec::new(), Vec::new());
-    for (plan, mut order) in orders {
+    for (query, mut order) in orders {
         match begin(&mut order, events.as_mut(), &instance, context.host, entries) {
-            Ok(()) => points.push(Tabled::new(plan, order)),
+            Ok(()) => points.push(Tabled::new(query, order)),
             Err(other) => left_out.push(other.why),
         }
     }
@@ -110,7 +110,7 @@ pub(super) fn start(
         top: context.params.count("top") as usize,
         since: context.host.now(),
         missed: 0,
-        toll,
+        cost,
         refused: gap.why.clone(),
         notes,
     };
@@ -122,21 +122,21 @@ pub(super) fn start(
 }
 
 /// What a sum takes. Functions of the kernel cost the way to their event, too, so one is called that rdiag can call.
-fn toll(
-    orders: &[(Plan, Order)],
+fn event_cost(
+    orders: &[(Query, Order)],
     events: Option<&mut ProbeEvents>,
     instance: &Instance,
     host: &Host,
-) -> Result<Toll, Unavailable> {
-    let Some((_, order)) = orders.first() else { return Ok(Toll::unknown()) };
+) -> Result<EventCost, Unavailable> {
+    let Some((_, order)) = orders.first() else { return Ok(EventCost::unknown()) };
     let place = match (&order.function, events) {
         (Some(function), Some(events)) => match at_own_call(events, function.moment) {
             Some(place) => Some(place),
-            None => return Ok(Toll::unknown()),
+            None => return Ok(EventCost::unknown()),
         },
         _ => None,
     };
-    Toll::of_sums(&order.wanted, place, instance, host)
+    EventCost::of_sums(&order.wanted, place, instance, host)
 }
 
 /// Group and name of an event at the function of the system call that is timed.
@@ -193,16 +193,16 @@ impl Triggers {
     /// What was taken at each point, as the probe shows it.
     fn output(&mut self, host: &Host, taken: Vec<Vec<(Row, Sum)>>, seconds: f64) -> (Output, u64) {
         let names = Names::default();
-        if self.points.iter().any(|point| point.plan.has_stack()) {
+        if self.points.iter().any(|point| point.query.has_stack()) {
             return (self.stacks(host, &taken, &names), 0);
         }
-        let plans = self.points.iter().map(|point| &point.plan);
+        let queries = self.points.iter().map(|point| &point.query);
         if self.kind == Kind::Distribution {
-            return tables::powers(&plans.zip(taken).collect::<Vec<_>>(), &names, self.top);
+            return tables::powers(&queries.zip(taken).collect::<Vec<_>>(), &names, self.top);
         }
         let by_key = |sums: Vec<(Row, Sum)>| sums.into_iter().map(|(row, sum)| (row.key, sum)).collect();
-        let plans: Vec<(&Plan, Vec<(Key, Sum)>)> = plans.zip(taken.into_iter().map(by_key)).collect();
-        (Output::Table(tables::table(&plans, &names, seconds, self.top)), 0)
+        let queries: Vec<(&Query, Vec<(Key, Sum)>)> = queries.zip(taken.into_iter().map(by_key)).collect();
+        (Output::Table(tables::table(&queries, &names, seconds, self.top)), 0)
     }
 
     fn stacks(&mut self, host: &Host, taken: &[Vec<(Row, Sum)>], names: &Names) -> Output {
@@ -210,20 +210,20 @@ impl Triggers {
         for (row, _) in taken.iter().flatten() {
             frames.entry(&row.stack).or_insert_with(|| tables::frames(&row.stack));
         }
-        let plans = self.points.iter().map(|point| &point.plan);
-        let samples: Vec<_> = plans
+        let queries = self.points.iter().map(|point| &point.query);
+        let samples: Vec<_> = queries
             .zip(taken)
-            .flat_map(|(plan, sums)| sums.iter().map(move |(row, sum)| (plan, row, sum)))
-            .filter_map(|(plan, row, sum)| {
+            .flat_map(|(query, sums)| sums.iter().map(move |(row, sum)| (query, row, sum)))
+            .filter_map(|(query, row, sum)| {
                 let frames = frames.get(&row.stack)?;
-                Some(plan.named_sample(&row.key, *sum, (frames, frames.len() >= STACK_DEPTH), names))
+                Some(query.named_sample(&row.key, *sum, (frames, frames.len() >= STACK_DEPTH), names))
             })
             .collect();
-        let Some(plan) = self.points.first().map(|point| &point.plan) else {
+        let Some(query) = self.points.first().map(|point| &point.query) else {
             return Output::Stacks(Default::default());
         };
-        let unit = plan.value.as_ref().map_or(Unit::Count, |value| value.unit().0);
-        let title = plan.heading("");
+        let unit = query.value.as_ref().map_or(Unit::Count, |value| value.unit().0);
+        let title = query.heading("");
         let of = Summary { id: "stacks", title: &title, unit, top: self.top, depth: STACK_DEPTH };
         Output::Stacks(summarize(host, &mut self.symbols, &samples, of))
     }
@@ -232,11 +232,11 @@ impl Triggers {
 impl Probe for Triggers {
     fn attachments(&self) -> Vec<Attachment> {
         let attachment = |point: &Tabled| {
-            let is_function = matches!(point.plan.reads.point.target, Target::Kernel(_));
+            let is_function = matches!(point.query.reads.point.target, Target::Kernel(_));
             let back_end =
                 if is_function { "kprobe event with histogram trigger" } else { "tracefs histogram trigger" };
             Attachment {
-                event: point.plan.reads.point.name.clone(),
+                event: point.query.reads.point.name.clone(),
                 back_end: back_end.into(),
                 refused: vec![self.refused.clone()],
             }
@@ -245,9 +245,9 @@ impl Probe for Triggers {
     }
 
     fn poll(&mut self, host: &Host) -> Result<(), Unavailable> {
-        let Self { points, instance, processes, toll, .. } = self;
+        let Self { points, instance, processes, cost, .. } = self;
         let mut with_processes = points.iter().filter(|point| point.has_processes());
-        toll.adding(|| with_processes.try_for_each(|point| point.learn(instance, host, processes)))
+        cost.adding(|| with_processes.try_for_each(|point| point.learn(instance, host, processes)))
     }
 
     fn spent(&self, host: &Host) -> Option<Spent> {
@@ -256,7 +256,7 @@ impl Probe for Triggers {
             let hits = self.points.iter().map(|point| point.wanted.hits(&self.instance, host).unwrap_or(0));
             hits.fold(0, u64::saturating_add)
         };
-        Some(self.toll.of(self.events.as_ref().map_or_else(summed, passed)))
+        Some(self.cost.of(self.events.as_ref().map_or_else(summed, passed)))
     }
 
     fn read(&mut self, host: &Host) -> Result<Taken, Unavailable> {
@@ -266,7 +266,7 @@ impl Probe for Triggers {
         let mut taken = Vec::new();
         for point in &mut self.points {
             let Fresh { mut sums, dropped, unread } = point.advance(&self.instance, host, &mut self.processes)?;
-            if sums.is_empty() && !point.plan.has_key() && self.kind == Kind::Sums {
+            if sums.is_empty() && !point.query.has_key() && self.kind == Kind::Sums {
                 sums.push((Row { key: [0; 9], power: 0, stack: Vec::new() }, Sum::default()));
             }
             (no_room, garbled) = (no_room + dropped, garbled + unread);

@@ -2,6 +2,7 @@
 /* How long tasks stay on a CPU, or off it, at a time. On it, one time stamp for each CPU is enough; off it, one for each
  * task. */
 #include "rdiag.h"
+#include "lost.h"
 
 const volatile u32 off_cpu = 0;
 const volatile u32 by_task = 0;
@@ -60,14 +61,6 @@ struct {
 	__type(value, struct task_dist);
 } blank SEC(".maps");
 
-/* Durations of tasks that found no place. */
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, u64);
-} lost SEC(".maps");
-
 static __always_inline void add(struct task_struct *task, u32 tid, u32 kind, u64 took, const bool direct)
 {
 	struct hist *hist = bpf_map_lookup_elem(&all, &kind);
@@ -93,9 +86,7 @@ static __always_inline void add(struct task_struct *task, u32 tid, u32 kind, u64
 	if (known) {
 		hist_add(&known->hist, took);
 	} else {
-		u64 *count = bpf_map_lookup_elem(&lost, &zero);
-		if (count)
-			(*count)++;
+		lose_at(&zero, 1);
 	}
 }
 

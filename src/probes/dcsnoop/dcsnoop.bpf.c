@@ -144,7 +144,7 @@ static __always_inline void ask(u64 of)
 	u64 now = bpf_ktime_get_ns();
 
 	if (bpf_map_update_elem(&asked, &key, &now, BPF_ANY))
-		count_no_room(1);
+		lose(0);
 }
 
 static __always_inline u32 being_looked_up(void)

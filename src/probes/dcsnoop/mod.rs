@@ -122,7 +122,7 @@ impl Probe for DcSnoop {
         let processes = self.object.take_hash::<u32, Sums>("processes")?;
         let table = self.events.table("lookups", "Names that file systems were asked for", &columns());
         let mut lost = stream::lost(&mut self.object, &table)?;
-        let no_room = self.object.take_counts("no_room")?.iter().sum();
+        let no_room = self.object.take_counts("lost")?.iter().sum();
         lost.push(("more lookups at once, or of more processes, than the probe can note", no_room));
         let outputs = vec![Output::Events(table), Output::Table(by_process(processes, self.top))];
         Ok(Taken { outputs, lost, ..Taken::default() })

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /* Which mutex is asked for while which others are held. An order is noted when the lock is asked for, before it is given: in a
  * deadlock it never is. A stack is taken when an order is seen for the first time. */
-#include "kept.h"
+#include "named_stacks.h"
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 struct pt_regs___x86 {

@@ -4,7 +4,7 @@ mod cycles;
 
 use std::collections::HashMap;
 
-use super::kept::{self, Kept};
+use super::named_stacks::{self, NamedStacks};
 use crate::def::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
 use crate::table::TableSpec;
 use cycles::{Cycle, Order, Seen};
@@ -54,7 +54,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
 struct Deadlock {
     object: Object,
     symbols: Symbols,
-    kept: Kept,
+    stacks: NamedStacks,
     orders: HashMap<Order, Seen>,
     top: usize,
 }
@@ -84,7 +84,7 @@ fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
     Ok(Box::new(Deadlock {
         object,
         symbols: Symbols::new(host, Some(kernel)),
-        kept: Kept::at_return(),
+        stacks: NamedStacks::at_return(),
         orders: HashMap::new(),
         top: context.params.count("top") as usize,
     }))
@@ -100,7 +100,7 @@ impl Probe for Deadlock {
             let seen = Seen::of(words);
             let [tgid, ..] = order;
             let process = Process { pid: tgid as u32, born: seen.born };
-            self.kept.learn(host, &self.object, &mut self.symbols, Some(process), seen.stack);
+            self.stacks.learn(host, &self.object, &mut self.symbols, Some(process), seen.stack);
             self.orders.insert(order, seen);
         }
         Ok(())
@@ -112,14 +112,14 @@ impl Probe for Deadlock {
         let found = cycles::find(&self.orders);
         let function = |seen: &Seen, tgid: u64| {
             let process = Process { pid: tgid as u32, born: seen.born };
-            self.kept.innermost(&self.symbols, process, seen.stack).unwrap_or_else(|| "?".into())
+            self.stacks.innermost(&self.symbols, process, seen.stack).unwrap_or_else(|| "?".into())
         };
         let table = circles(&found, &self.orders, function, self.top);
         let sample = |order: &Order| {
             let seen = self.orders.get(order)?;
             let [tgid, first, then] = order;
             let process = Process { pid: *tgid as u32, born: seen.born };
-            let frames = Piece::Frames { process: Some(process), part: self.kept.part(seen.stack), reversed: false };
+            let frames = Piece::Frames { process: Some(process), part: self.stacks.part(seen.stack), reversed: false };
             Some(Sample {
                 owner: words::text_of_words(&seen.comm),
                 pid: Some(process.pid),
@@ -132,7 +132,7 @@ impl Probe for Deadlock {
             found.iter().take(self.top).flat_map(|cycle| &cycle.orders).collect();
         let samples: Vec<Sample<'_>> = shown.into_iter().filter_map(sample).collect();
         let title = "Stacks at which mutexes were asked for in contradicting orders";
-        let of = Summary { id: "stacks", title, unit: Unit::Count, top: samples.len(), depth: kept::DEPTH };
+        let of = Summary { id: "stacks", title, unit: Unit::Count, top: samples.len(), depth: named_stacks::DEPTH };
         let stacks = summarize(host, &mut self.symbols, &samples, of);
         drop(samples);
         let mut lost = self.object.take_counts("lost")?.into_iter();

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /* Packets that the kernel throws away: where in its code, why, and by which UDP socket. */
 #include "sock.h"
+#define LOSSES 2 /* 0: packets that found a table full, 1: datagrams */
+#include "lost.h"
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 struct sk_buff {
@@ -42,22 +44,6 @@ struct {
 	__type(key, struct receiver);
 	__type(value, u64);
 } receivers SEC(".maps");
-
-/* What found a table full: packets, datagrams. */
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 2);
-	__type(key, u32);
-	__type(value, u64);
-} lost SEC(".maps");
-
-static __always_inline void lose(u32 what)
-{
-	u64 *count = bpf_map_lookup_elem(&lost, &what);
-
-	if (count)
-		(*count)++;
-}
 
 BOTH_TRACEPOINTS(kfree_skb)
 {

@@ -20,7 +20,7 @@ pub(super) struct Log {
     room: u64,
     /// Whether the last events are shown, all at the end, in place of the first as they come.
     keeps_last: bool,
-    rows: VecDeque<Kept>,
+    rows: VecDeque<ShownEvent>,
     bytes: usize,
     others: u64,
     /// By the number of their kind.
@@ -39,7 +39,7 @@ pub(super) struct Clock {
 
 /// An event that is to be shown.
 #[derive(Debug)]
-pub(super) struct Kept {
+pub(super) struct ShownEvent {
     pub(super) time: u64,
     pub(super) cpu: u32,
     pub(super) head: Head,
@@ -66,7 +66,7 @@ impl Log {
     }
 
     /// Counts an event; it is asked for in full only if it is shown.
-    pub(super) fn add(&mut self, kind: u16, event: impl FnOnce() -> Kept) {
+    pub(super) fn add(&mut self, kind: u16, event: impl FnOnce() -> ShownEvent) {
         *self.counts.entry(kind).or_default() += 1;
         let is_full = self.room == 0 || self.rows.len() >= ROWS || self.bytes >= BYTES;
         if is_full {
@@ -83,12 +83,12 @@ impl Log {
     }
 
     /// The events that would be shown now.
-    pub(super) fn rows(&self) -> impl Iterator<Item = &Kept> {
+    pub(super) fn rows(&self) -> impl Iterator<Item = &ShownEvent> {
         self.rows.iter().filter(|_| !self.keeps_last)
     }
 
     /// The events and their counts, and forgets them. `text` tells what an event says.
-    pub(super) fn take(&mut self, kinds: &Kinds, text: impl Fn(&Kept) -> String) -> (ProbeTable, ProbeTable) {
+    pub(super) fn take(&mut self, kinds: &Kinds, text: impl Fn(&ShownEvent) -> String) -> (ProbeTable, ProbeTable) {
         let (rows, others) = match self.keeps_last {
             true => (VecDeque::new(), 0),
             false => {
@@ -97,13 +97,13 @@ impl Log {
             }
         };
         let clock = self.clock;
-        let mut events = TableSpec::<Kept>::new("events", "Events")
-            .number("time", "time", clock.unit, |kept| clock.time(kept.time))
-            .text("cpu", "cpu", |kept| kept.cpu.to_string())
-            .text("name", "task", |kept| kept.task.clone())
-            .text("tid", "tid", |kept| kept.head.tid.to_string())
-            .text("event", "event", |kept| kinds.name(kept.head.kind).to_owned())
-            .text("context", "context", |kept| kept.head.context())
+        let mut events = TableSpec::<ShownEvent>::new("events", "Events")
+            .number("time", "time", clock.unit, |event| clock.time(event.time))
+            .text("cpu", "cpu", |event| event.cpu.to_string())
+            .text("name", "task", |event| event.task.clone())
+            .text("tid", "tid", |event| event.head.tid.to_string())
+            .text("event", "event", |event| kinds.name(event.head.kind).to_owned())
+            .text("context", "context", |event| event.head.context())
             .text("fields", "fields", text)
             .all(rows);
         events.others = others;
@@ -163,11 +163,11 @@ mod tests {
     fn add(log: &mut Log, kind: u16, at: f64) {
         let record = [&kind.to_ne_bytes()[..], &[8, 1], &5_u32.to_ne_bytes()].concat();
         let head = kinds().head(&record).unwrap();
-        log.add(kind, || Kept { time: (at * 1e9) as u64, cpu: 1, head, task: None, record });
+        log.add(kind, || ShownEvent { time: (at * 1e9) as u64, cpu: 1, head, task: None, record });
     }
 
     fn take(log: &mut Log) -> (ProbeTable, ProbeTable) {
-        log.take(&kinds(), |kept| format!("{} bytes", kept.record.len()))
+        log.take(&kinds(), |event| format!("{} bytes", event.record.len()))
     }
 
     fn counts(log: &mut Log) -> Vec<(String, f64)> {
@@ -226,7 +226,7 @@ mod tests {
         let mut log = log(1000);
         let head = kinds().head(&[0; 8]).unwrap();
         for _ in 0..3 {
-            log.add(X, || Kept { time: 0, cpu: 0, head, task: None, record: vec![0; BYTES / 2] });
+            log.add(X, || ShownEvent { time: 0, cpu: 0, head, task: None, record: vec![0; BYTES / 2] });
         }
         let (events, _) = take(&mut log);
         assert_eq!((events.rows.len(), events.others), (2, 1));

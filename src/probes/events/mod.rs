@@ -10,14 +10,14 @@ use std::collections::BTreeSet;
 use super::traced::Account;
 use crate::def::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
 use bounds::Bounds;
-use log::{Clock, Kept, Log};
+use log::{Clock, Log, ShownEvent};
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::symbols::Symbols;
+use rdiag_kernel::mechanism::tracefs::event_cost::Spent;
 use rdiag_kernel::mechanism::tracefs::instance::Instance;
 use rdiag_kernel::mechanism::tracefs::merged::Merged;
 use rdiag_kernel::mechanism::tracefs::names::Names;
 use rdiag_kernel::mechanism::tracefs::records::Kinds;
-use rdiag_kernel::mechanism::tracefs::toll::Spent;
 use rdiag_model::probe::{Attachment, Output};
 use rdiag_model::{Unavailable, Unit};
 
@@ -115,8 +115,8 @@ struct Events {
 
 fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
     let host = context.host;
-    let (instance, chosen, toll) = setup::prepare(context)?;
-    let account = Account::new(toll, &instance, host);
+    let (instance, chosen, cost) = setup::prepare(context)?;
+    let account = Account::new(cost, &instance, host);
     let events: Vec<_> = chosen.iter().flat_map(|(_, events)| events).collect();
     let kinds = Kinds::read(&instance, host, &events)?;
     let records = Merged::open(&instance, host)?;
@@ -159,7 +159,7 @@ impl Probe for Events {
                 log.add(head.kind, || {
                     names.learn(host, head.tid);
                     let task = names.name(head.tid, time).map(str::to_owned);
-                    Kept { time, cpu, head, task, record: record.to_vec() }
+                    ShownEvent { time, cpu, head, task, record: record.to_vec() }
                 });
             })
         })?;
@@ -190,7 +190,7 @@ impl Probe for Events {
         self.learn_functions(host);
         let Self { kinds, symbols, log, .. } = self;
         let function = |address: u64| symbols.as_ref()?.name(None, address).map(str::to_owned);
-        let (events, counts) = log.take(kinds, |kept| kinds.text(kept.head.kind, &kept.record, &function));
+        let (events, counts) = log.take(kinds, |event| kinds.text(event.head.kind, &event.record, &function));
         let outputs = vec![Output::Events(events), Output::Table(counts)];
         let mut notes = self.bounds.notes();
         notes.extend(self.symbols.iter().flat_map(Symbols::notes).map(str::to_owned));
@@ -203,7 +203,7 @@ impl Events {
     fn learn_functions(&mut self, host: &Host) {
         let Self { kinds, symbols, log, .. } = self;
         let addresses = RefCell::new(BTreeSet::new());
-        for Kept { head, record, .. } in log.rows().filter(|kept| kinds.names_functions(kept.head.kind)) {
+        for ShownEvent { head, record, .. } in log.rows().filter(|event| kinds.names_functions(event.head.kind)) {
             let _ = kinds.text(head.kind, record, &|address| {
                 addresses.borrow_mut().insert(address);
                 None

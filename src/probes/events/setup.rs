@@ -3,14 +3,14 @@
 use super::MONOTONIC;
 use crate::def::Context;
 use rdiag_kernel::mechanism::perf::cpus;
+use rdiag_kernel::mechanism::tracefs::event_cost::EventCost;
 use rdiag_kernel::mechanism::tracefs::instance::{Followed, Instance};
 use rdiag_kernel::mechanism::tracefs::select::{self, Chosen, TraceEvent};
-use rdiag_kernel::mechanism::tracefs::toll::Toll;
 use rdiag_model::{Reason, Unavailable};
 
 /// An instance whose events are on and whose buffers wait for the word, the events by the pattern that chose them, and what one takes.
 /// If anything is refused, the instance is gone again and none of these events was ever on.
-pub(super) fn prepare(context: &Context<'_>) -> Result<(Instance, Vec<Chosen>, Toll), Unavailable> {
+pub(super) fn prepare(context: &Context<'_>) -> Result<(Instance, Vec<Chosen>, EventCost), Unavailable> {
     let (host, params) = (context.host, context.params);
     let instance = Instance::create(host)?;
     let wrong = |error: select::EventError| Unavailable::new(Reason::Malformed, error.message);
@@ -18,7 +18,7 @@ pub(super) fn prepare(context: &Context<'_>) -> Result<(Instance, Vec<Chosen>, T
     let chosen = select::select(&select::available(host)?, list).map_err(wrong)?;
     instance.set_clock(host, params.text("clock").unwrap_or(MONOTONIC))?;
     // Before anything is chosen, since it belongs to this call alone.
-    let toll = Toll::of_events(&instance, host)?;
+    let cost = EventCost::of_events(&instance, host)?;
     instance.set("buffer_size_kb", &params.count("buffer_kb").to_string())?;
     if let Some(list) = params.text("cpus") {
         let online = cpus::online(host);
@@ -44,5 +44,5 @@ pub(super) fn prepare(context: &Context<'_>) -> Result<(Instance, Vec<Chosen>, T
     for event in events {
         instance.set(&format!("events/{}/{}/enable", event.group, event.name), "1")?;
     }
-    Ok((instance, chosen, toll))
+    Ok((instance, chosen, cost))
 }

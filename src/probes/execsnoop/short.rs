@@ -67,16 +67,10 @@ impl ShortLived {
     /// The sums, most processes first, and forgets them.
     pub(super) fn take(&mut self, top: usize, seconds: f64) -> ProbeTable {
         let mut kinds: Vec<(Kind, Sum)> = std::mem::take(&mut self.kinds).into_iter().collect();
-        let mut rest = std::mem::take(&mut self.rest);
+        let rest = std::mem::take(&mut self.rest);
         kinds.sort_by_key(|(_, sum)| std::cmp::Reverse(sum.count));
-        let left_out = kinds.split_off(top.min(kinds.len()));
-        let others = left_out.len() as u64 + u64::from(rest.count > 0);
-        for (_, sum) in left_out {
-            rest.count += sum.count;
-            rest.lifetime += sum.lifetime;
-            rest.cpu += sum.cpu;
-        }
-        let spec = TableSpec::<(Kind, Sum)>::new("short_lived", "Short-lived processes by who started them")
+        let is_more = rest.count > 0;
+        TableSpec::<(Kind, Sum)>::new("short_lived", "Short-lived processes by who started them")
             .rows("process", |((ppid, _, name), _)| format!("{ppid}:{name}"))
             .text("name", "parent", |((_, parent, _), _)| parent.clone())
             .text("pid", "pid", |((ppid, ..), _)| ppid.to_string())
@@ -84,13 +78,12 @@ impl ShortLived {
             .sum("count", "ended", Unit::Count, |(_, sum)| sum.count as f64)
             .sum("per_second", "rate", Unit::PerSecond, |(_, sum)| sum.count as f64 / seconds)
             .sum("lifetime", "lived", Unit::Seconds, |(_, sum)| sum.lifetime as f64 * 1e-9)
-            .sum("cpu", "CPU time", Unit::Seconds, |(_, sum)| sum.cpu as f64 * 1e-9);
-        let mut table = spec.all(kinds);
-        if others > 0 {
-            spec.leave_out(&(Kind::default(), rest), &mut table);
-            table.others = others;
-        }
-        table
+            .sum("cpu", "CPU time", Unit::Seconds, |(_, sum)| sum.cpu as f64 * 1e-9)
+            .top_with_rest(kinds, top, (rest, is_more), |rest, sum| {
+                rest.count += sum.count;
+                rest.lifetime += sum.lifetime;
+                rest.cpu += sum.cpu;
+            })
     }
 }
 

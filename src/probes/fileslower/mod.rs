@@ -127,7 +127,7 @@ impl Probe for FileSlower {
         let seconds = (now - std::mem::replace(&mut self.since, now)).max(1e-9);
         let table = self.events.table("operations", "Slow operations on files", &columns());
         let mut lost = stream::lost(&mut self.object, &table)?;
-        let no_room = self.object.take_counts("no_room")?.iter().sum();
+        let no_room = self.object.take_counts("lost")?.iter().sum();
         lost.push(("more operations at once than the probe can note", no_room));
         let outputs = vec![Output::Events(table), Output::Table(self.processes.take(seconds, self.top))];
         // Once is enough: a line of it after each handful of events would bury them.

@@ -73,7 +73,7 @@ static __always_inline void done(const struct operation *op, const bool direct)
 		long is_known = bpf_map_update_elem(&uses, &file, fresh, BPF_NOEXIST);
 		use = bpf_map_lookup_elem(&uses, &file);
 		if (!use) {
-			count_no_room(1);
+			lose(0);
 			return;
 		}
 		if (!is_known)

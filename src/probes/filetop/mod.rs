@@ -89,7 +89,7 @@ impl Probe for FileTop {
 
     fn read(&mut self, _: &Host) -> Result<Taken, Unavailable> {
         let uses = self.object.take_hash::<File, Use>("uses")?;
-        let lost = self.object.take_counts("no_room")?.iter().sum();
+        let lost = self.object.take_counts("lost")?.iter().sum();
         Ok(Taken {
             outputs: vec![Output::Table(self.sums.table(uses, self.top))],
             lost: vec![("more files, or operations at once, than the probe can note", lost)],
@@ -109,9 +109,10 @@ impl Sums {
         } else {
             ("files", "Files by bytes read and written", "file")
         };
-        let mut spec = TableSpec::<Used>::new(id, title).named(|used| used.key.clone());
+        let mut spec =
+            TableSpec::<Used>::new(id, title).named(|used| format!("{} {}:{}", used.tgid, used.device, used.number));
         if !self.by_directory {
-            spec = spec.text("name", "process", |used| used.name.clone());
+            spec = spec.text("name", "process", |used| words::text_of_words(&used.comm));
             spec = spec.text("pid", "pid", |used| used.tgid.to_string());
         }
         spec.sum("reads", "reads", Unit::Count, |used| used.reads as f64)
@@ -119,41 +120,32 @@ impl Sums {
             .sum("writes", "writes", Unit::Count, |used| used.writes as f64)
             .sum("written", "written", Unit::Bytes, |used| used.written as f64)
             .sum("time", "time", Unit::Seconds, |used| used.took as f64 * 1e-9)
-            .text("type", "type", |used| used.kind.clone())
-            .text(what, what, |used| used.path.clone())
-            .top(uses.iter().map(Used::new), top)
+            .text("type", "type", |used| words::text_of_words(&used.kind))
+            .text(what, what, |used| file_ops::path(&used.path.map(u64::to_ne_bytes).concat()))
+            .top(uses.into_iter().map(Used::new), top)
     }
 }
 
 /// A file or directory as the program noted it.
 struct Used {
-    key: String,
     tgid: u64,
-    name: String,
+    number: u64,
+    device: u64,
+    comm: [u64; 2],
     reads: u64,
     read: u64,
     writes: u64,
     written: u64,
     took: u64,
-    kind: String,
-    path: String,
+    kind: [u64; 2],
+    path: [u64; file_ops::PATH_WORDS],
 }
 
 impl Used {
-    fn new(([tgid, number, device], noted): &(File, Use)) -> Self {
-        let [reads, read, writes, written, took, comm_0, comm_1, type_0, type_1, path @ ..] = *noted;
-        Self {
-            key: format!("{tgid} {device}:{number}"),
-            tgid: *tgid,
-            name: words::text_of_words(&[comm_0, comm_1]),
-            reads,
-            read,
-            writes,
-            written,
-            took,
-            kind: words::text_of_words(&[type_0, type_1]),
-            path: file_ops::path(&path.map(u64::to_ne_bytes).concat()),
-        }
+    fn new(([tgid, number, device], noted): (File, Use)) -> Self {
+        let [reads, read, writes, written, took, name, more, kind, more_kind, path @ ..] = noted;
+        let (comm, kind) = ([name, more], [kind, more_kind]);
+        Self { tgid, number, device, comm, reads, read, writes, written, took, kind, path }
     }
 }
 

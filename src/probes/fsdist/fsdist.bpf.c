@@ -65,5 +65,5 @@ static __always_inline void done(const struct operation *op, const bool direct)
 	if (hist)
 		hist_add_together(hist, op->took);
 	else
-		count_no_room(1);
+		lose(0);
 }

@@ -79,7 +79,7 @@ impl Probe for FsDist {
             dimension: Some("operation".into()),
             rows: rows(&latencies, &names),
         };
-        let lost = self.object.take_counts("no_room")?.iter().sum();
+        let lost = self.object.take_counts("lost")?.iter().sum();
         Ok(Taken {
             outputs: vec![Output::Histogram(histogram)],
             lost: vec![("more types of file systems, or operations at once, than the probe can note", lost)],

@@ -8,12 +8,12 @@ use super::traced::Account;
 use crate::def::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::symbols::Symbols;
+use rdiag_kernel::mechanism::tracefs::event_cost::EventCost;
+use rdiag_kernel::mechanism::tracefs::event_cost::Spent;
 use rdiag_kernel::mechanism::tracefs::format::{Field, Format};
 use rdiag_kernel::mechanism::tracefs::functions::{self, Function};
 use rdiag_kernel::mechanism::tracefs::instance::{Followed, Instance};
 use rdiag_kernel::mechanism::tracefs::raw::{Buffers, not_understood};
-use rdiag_kernel::mechanism::tracefs::toll::Spent;
-use rdiag_kernel::mechanism::tracefs::toll::Toll;
 use rdiag_model::probe::{Attachment, Output};
 use rdiag_model::{Reason, Unavailable};
 use tally::{Call, Tally};
@@ -102,7 +102,7 @@ fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
     let pids = &context.filter.pids;
     may_be_traced(limits.as_deref(), pids)?;
     instance.set_clock(host, "mono")?;
-    let toll = Toll::of_events(&instance, host)?;
+    let cost = EventCost::of_events(&instance, host)?;
     functions::leave_out_clock(&instance, host);
     instance.set("buffer_size_kb", &params.count("buffer_kb").to_string())?;
     match pids.as_slice() {
@@ -117,7 +117,7 @@ fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
     let shape = Shape::read(&instance, host)?;
     let buffers = Buffers::open(&instance, host)?;
     let symbols = Symbols::new(host, context.kernel().ok());
-    let account = Account::new(toll, &instance, host);
+    let account = Account::new(cost, &instance, host);
     let began = host.now();
     instance.set("tracing_on", "1")?;
     let lines = usize::try_from(params.count("lines")).unwrap_or(usize::MAX);

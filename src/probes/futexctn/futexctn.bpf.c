@@ -3,7 +3,7 @@
  *
  * Only this call is hooked, in its own tracepoints. Whoever wakes an address is noted there under its process, and found by
  * the one that was woken: for a mutex that is who has let go of it. */
-#include "kept.h"
+#include "named_stacks.h"
 #include "lockword.h"
 
 /* FUTEX_…, without FUTEX_PRIVATE_FLAG and FUTEX_CLOCK_REALTIME. */

@@ -5,7 +5,7 @@ mod tables;
 
 use std::collections::HashMap;
 
-use super::kept::{self, Kept};
+use super::named_stacks::{self, NamedStacks};
 use crate::def::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{Moments, Object, hist, include_bytes_aligned, words};
@@ -95,7 +95,7 @@ const ENDS: [&str; 3] = ["woken", "timed out", "interrupted"];
 struct FutexCtn {
     object: Object,
     symbols: Symbols,
-    kept: Kept,
+    stacks: NamedStacks,
     sums: HashMap<Key, Sum>,
     wakers: HashMap<By, Blamed>,
     crowded: u64,
@@ -115,7 +115,7 @@ fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
     Ok(Box::new(FutexCtn {
         object,
         symbols: Symbols::new(context.host, Some(kernel)),
-        kept: Kept::default(),
+        stacks: NamedStacks::default(),
         sums: HashMap::new(),
         wakers: HashMap::new(),
         crowded: 0,
@@ -137,7 +137,7 @@ impl Probe for FutexCtn {
             }
             let [tgid, _, stack, ..] = key;
             let process = Process { pid: tgid as u32, born };
-            self.kept.learn(host, &self.object, &mut self.symbols, Some(process), stack);
+            self.stacks.learn(host, &self.object, &mut self.symbols, Some(process), stack);
             tables::add(self.sums.entry(key).or_default(), sum);
         }
         for (by, [count, ns]) in self.object.take_hash::<By, Blamed>("wakers")? {
@@ -147,7 +147,7 @@ impl Probe for FutexCtn {
                 *sum += ns;
             }
         }
-        self.kept.make_room(&mut self.object)
+        self.stacks.make_room(&mut self.object)
     }
 
     fn read(&mut self, host: &Host) -> Result<Taken, Unavailable> {
@@ -159,22 +159,23 @@ impl Probe for FutexCtn {
             Sample {
                 owner: words::text_of_words(comm),
                 pid: Some(process.pid),
-                pieces: vec![Piece::Frames { process: Some(process), part: self.kept.part(*stack), reversed: false }],
+                pieces: vec![Piece::Frames { process: Some(process), part: self.stacks.part(*stack), reversed: false }],
                 value: *ns as f64 * 1e-9,
                 count: *count,
             }
         };
         let samples: Vec<Sample<'_>> = sums.iter().map(sample).collect();
         let title = "Time waited in futex by stack";
-        let of = Summary { id: "stacks", title, unit: Unit::Seconds, top: self.top, depth: kept::DEPTH };
+        let of = Summary { id: "stacks", title, unit: Unit::Seconds, top: self.top, depth: named_stacks::DEPTH };
         let mut stacks = summarize(host, &mut self.symbols, &samples, of);
         stacks.activity = Activity::Waiting;
         drop(samples);
         // After the summary: by then the addresses have their names.
-        let (kept, symbols) = (&self.kept, &mut self.symbols);
+        let (named, symbols) = (&self.stacks, &mut self.symbols);
         let mut asked = |pid: u32, born: u64, stack: u64| {
-            let piece = Piece::Frames { process: Some(Process { pid, born }), part: kept.part(stack), reversed: false };
-            let (frames, _) = functions(symbols, &[piece], kept::DEPTH);
+            let piece =
+                Piece::Frames { process: Some(Process { pid, born }), part: named.part(stack), reversed: false };
+            let (frames, _) = functions(symbols, &[piece], named_stacks::DEPTH);
             frames.into_iter().find(|frame| !is_of_runtime(frame)).map(|frame| frame.name)
         };
         let locks = tables::locks(&sums, &std::mem::take(&mut self.wakers), (self.top / 10).max(20), &mut asked);
@@ -190,9 +191,9 @@ impl Probe for FutexCtn {
             dimension: Some("end".into()),
             rows,
         };
-        let mut lost = kept::lost(&mut self.object)?;
+        let mut lost = named_stacks::lost(&mut self.object)?;
         lost.push(("waits of more kinds than a reading holds", std::mem::take(&mut self.crowded)));
-        self.kept.settle();
+        self.stacks.settle();
         Ok(Taken {
             outputs: vec![Output::Table(locks), Output::Histogram(lengths), Output::Stacks(stacks)],
             lost,

@@ -10,11 +10,11 @@ use super::traced::Account;
 use crate::def::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::symbols::Symbols;
+use rdiag_kernel::mechanism::tracefs::event_cost::EventCost;
+use rdiag_kernel::mechanism::tracefs::event_cost::Spent;
 use rdiag_kernel::mechanism::tracefs::functions;
 use rdiag_kernel::mechanism::tracefs::instance::{Followed, Instance};
 use rdiag_kernel::mechanism::tracefs::raw::Buffers;
-use rdiag_kernel::mechanism::tracefs::toll::Spent;
-use rdiag_kernel::mechanism::tracefs::toll::Toll;
 use rdiag_model::call_trace::{Call, CallTrace};
 use rdiag_model::probe::{Attachment, Output};
 use rdiag_model::{Reason, Unavailable};
@@ -103,7 +103,7 @@ struct Graph {
 
 fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
     let (host, params) = (context.host, context.params);
-    let (instance, toll) = tracing(context)?;
+    let (instance, cost) = tracing(context)?;
     if context.filter.pids.is_empty() {
         let why = "the tracer is there, and needs a task to follow: tracing all tasks would slow them down and overflow the buffer";
         return Err(Unavailable::new(Reason::NotApplicable, why)
@@ -121,7 +121,7 @@ fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
     let shape = Shape::read(&instance, host)?;
     let buffers = Buffers::open(&instance, host)?;
     let symbols = Symbols::new(host, context.kernel().ok());
-    let account = Account::new(toll, &instance, host);
+    let account = Account::new(cost, &instance, host);
     let began = host.now();
     instance.set("tracing_on", "1")?;
     Ok(Box::new(Graph {
@@ -142,7 +142,7 @@ fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
 }
 
 /// An instance that has the tracer, or the global tracing if that is wanted and needed; and what an event of an instance takes.
-fn tracing(context: &Context<'_>) -> Result<(Instance, Toll), Unavailable> {
+fn tracing(context: &Context<'_>) -> Result<(Instance, EventCost), Unavailable> {
     let host = context.host;
     let instance = Instance::create(host)?;
     let must_be_global = match can_trace(&instance, host) {
@@ -151,14 +151,14 @@ fn tracing(context: &Context<'_>) -> Result<(Instance, Toll), Unavailable> {
         Ok(()) => false,
     };
     instance.set_clock(host, CLOCK)?;
-    let toll = Toll::of_events(&instance, host)?;
+    let cost = EventCost::of_events(&instance, host)?;
     if !must_be_global {
-        return Ok((instance, toll));
+        return Ok((instance, cost));
     }
     drop(instance);
     let global = Instance::global(host)?;
     global.set_clock(host, CLOCK)?;
-    Ok((global, toll))
+    Ok((global, cost))
 }
 
 fn global_has_it(host: &Host) -> bool {

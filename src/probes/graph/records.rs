@@ -1,6 +1,6 @@
 //! What the tracer's records tell: calls and returns.
 
-use super::tree::{Record, What};
+use super::tree::{Record, Step};
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::tracefs::format::{Field, Format};
 use rdiag_kernel::mechanism::tracefs::instance::Instance;
@@ -54,11 +54,11 @@ impl Shape {
     /// What a record tells; none if it is of another kind.
     pub(super) fn record(&self, time: u64, cpu: u32, bytes: &[u8]) -> Option<Record> {
         let kind = self.kind.value(bytes)?;
-        let (call, what) = if kind == self.entry.id {
-            (&self.entry, What::Entry)
+        let (call, step) = if kind == self.entry.id {
+            (&self.entry, Step::Entry)
         } else if kind == self.exit.id {
             let took = self.returned.value(bytes)?.saturating_sub(self.called.value(bytes)?);
-            (&self.exit, What::Exit(took))
+            (&self.exit, Step::Exit(took))
         } else {
             return None;
         };
@@ -69,7 +69,7 @@ impl Shape {
             cpu,
             function: call.function.value(bytes)?,
             depth: small(&call.depth)?,
-            what,
+            step,
         })
     }
 }
@@ -99,10 +99,10 @@ mod tests {
         let shape = shape();
         let call = shape.record(5, 1, &record(11, &[])).unwrap();
         let expected =
-            Record { time: 5, tid: 77, cpu: 1, function: 0xffff_ffff_8100_0000, depth: 3, what: What::Entry };
+            Record { time: 5, tid: 77, cpu: 1, function: 0xffff_ffff_8100_0000, depth: 3, step: Step::Entry };
         assert_eq!(call, expected);
-        assert_eq!(shape.record(9, 1, &record(10, &[100, 350])).unwrap().what, What::Exit(250));
-        assert_eq!(shape.record(9, 1, &record(10, &[350, 100])).unwrap().what, What::Exit(0));
+        assert_eq!(shape.record(9, 1, &record(10, &[100, 350])).unwrap().step, Step::Exit(250));
+        assert_eq!(shape.record(9, 1, &record(10, &[350, 100])).unwrap().step, Step::Exit(0));
         assert_eq!(shape.record(9, 1, &record(12, &[1, 2])), None);
         assert_eq!(shape.record(9, 1, &record(10, &[1])), None);
         assert_eq!(shape.record(9, 1, &[]), None);

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 /// What a record says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum What {
+pub(super) enum Step {
     /// A function was called.
     Entry,
     /// It returned after so many nanoseconds.
@@ -23,7 +23,7 @@ pub(super) struct Record {
     pub(super) function: u64,
     /// Functions of the kernel that it was called through.
     pub(super) depth: u32,
-    pub(super) what: What,
+    pub(super) step: Step,
 }
 
 /// A call that is kept.
@@ -86,8 +86,8 @@ pub(super) fn build(records: &mut [Record], is_root: impl Fn(u64) -> bool, limit
     let mut roots = 0;
     for record in records.iter() {
         let task = tasks.entry(record.tid).or_default();
-        match record.what {
-            What::Entry => {
+        match record.step {
+            Step::Entry => {
                 // Calls that should have ended by now have, and the record of it is lost.
                 task.leave(|open| open.depth >= record.depth);
                 if task.path.is_empty() {
@@ -100,7 +100,7 @@ pub(super) fn build(records: &mut [Record], is_root: impl Fn(u64) -> bool, limit
                 let kept = tree.keep(record, task.root, task.path.len(), limits);
                 task.path.push(Open { depth: record.depth, function: record.function, kept });
             }
-            What::Exit(duration) => {
+            Step::Exit(duration) => {
                 task.leave(|open| open.depth > record.depth);
                 let is_it = |open: &mut Open| open.depth == record.depth && open.function == record.function;
                 let kept = task.path.pop_if(is_it).and_then(|open| open.kept);
@@ -148,11 +148,11 @@ mod tests {
     const ALL: Limits = Limits { depth: 99, calls: 99 };
 
     fn entry(time: u64, tid: u32, function: u64, depth: u32) -> Record {
-        Record { time, tid, cpu: 0, function, depth, what: What::Entry }
+        Record { time, tid, cpu: 0, function, depth, step: Step::Entry }
     }
 
     fn exit(time: u64, tid: u32, function: u64, depth: u32, took: u64) -> Record {
-        Record { what: What::Exit(took), ..entry(time, tid, function, depth) }
+        Record { step: Step::Exit(took), ..entry(time, tid, function, depth) }
     }
 
     fn told(tree: &Tree) -> Vec<(u32, u64, Option<u64>)> {
@@ -206,7 +206,7 @@ mod tests {
     #[test]
     fn a_call_whose_end_was_lost_stays_open_and_does_not_swallow_what_follows() {
         let mut lost = records();
-        lost.retain(|record| record.function != 20 || record.what == What::Entry);
+        lost.retain(|record| record.function != 20 || record.step == Step::Entry);
         let tree = build(&mut lost, |_| true, ALL);
         assert_eq!(told(&tree)[..4], [(0, 10, Some(9)), (1, 20, None), (2, 30, Some(1)), (1, 21, Some(1))]);
         assert_eq!(tree.open, 2);

@@ -2,6 +2,8 @@
 /* How long interrupt handlers take, by handler. They run with interrupts off, so none interrupts another on its CPU and one
  * time stamp for each CPU is enough. */
 #include "rdiag.h"
+#define LOSSES 2 /* 0: of handlers that found no place, 1: the same for distributions */
+#include "lost.h"
 
 struct key {
 	u64 action; /* address: several devices may share a line */
@@ -49,22 +51,6 @@ struct {
 	__type(key, u32);
 	__type(value, struct slots);
 } zeros SEC(".maps");
-
-/* 0: handlers that found no place, 1: the same for distributions. */
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 2);
-	__type(key, u32);
-	__type(value, u64);
-} lost SEC(".maps");
-
-static __always_inline void lose(u32 what)
-{
-	u64 *count = bpf_map_lookup_elem(&lost, &what);
-
-	if (count)
-		(*count)++;
-}
 
 static __always_inline void distribute(struct key *key, u64 took)
 {

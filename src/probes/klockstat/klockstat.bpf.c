@@ -5,7 +5,7 @@
  * is on its CPU until it has its lock, but an interrupt may spin for another one meanwhile; so those are noted by CPU, in a
  * table that is never locked. The table of the others is no LRU: that would take locks of its own in an order that a wait
  * for one of them may not have. */
-#include "kept.h"
+#include "named_stacks.h"
 
 /* LCB_F_… of the kernel. */
 #define SPIN 1

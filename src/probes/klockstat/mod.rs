@@ -5,7 +5,7 @@ mod tables;
 
 use std::collections::HashMap;
 
-use super::kept::{self, Kept};
+use super::named_stacks::{self, NamedStacks};
 use crate::def::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{Hook, Object, include_bytes_aligned, words};
@@ -85,7 +85,7 @@ const SLOW_PATHS: [&str; 5] = [
 struct KLockStat {
     object: Object,
     symbols: Symbols,
-    kept: Kept,
+    stacks: NamedStacks,
     sums: HashMap<Key, Sum>,
     crowded: u64,
     top: usize,
@@ -119,7 +119,7 @@ fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
     Ok(Box::new(KLockStat {
         object,
         symbols: Symbols::new(context.host, Some(kernel)),
-        kept: Kept::default(),
+        stacks: NamedStacks::default(),
         sums: HashMap::new(),
         crowded: 0,
         top: context.params.count("top") as usize,
@@ -141,10 +141,10 @@ impl Probe for KLockStat {
             }
             let [lock, _, stack, ..] = key;
             self.symbols.learn(host, None, [lock]);
-            self.kept.learn(host, &self.object, &mut self.symbols, None, stack);
+            self.stacks.learn(host, &self.object, &mut self.symbols, None, stack);
             tables::add(self.sums.entry(key).or_default(), sum);
         }
-        self.kept.make_room(&mut self.object)
+        self.stacks.make_room(&mut self.object)
     }
 
     fn read(&mut self, host: &Host) -> Result<Taken, Unavailable> {
@@ -154,16 +154,16 @@ impl Probe for KLockStat {
         let seconds = (now - std::mem::replace(&mut self.since, now)).max(1e-9);
         let sums: Vec<(Key, Sum)> = std::mem::take(&mut self.sums).into_iter().collect();
         let rows = (self.top / 10).max(20);
-        let locks = tables::locks(&sums, &self.symbols, &self.kept, rows);
+        let locks = tables::locks(&sums, &self.symbols, &self.stacks, rows);
         let tasks = tables::tasks(&sums, seconds, rows);
-        let (kept, names) = (&self.kept, &self.symbols);
+        let (stacks, names) = (&self.stacks, &self.symbols);
         let sample = |(key, [count, ns, _]): &(Key, Sum)| {
             let [_, kind, stack, tgid, comm @ ..] = key;
             Sample {
                 owner: words::text_of_words(comm),
                 pid: u32::try_from(*tgid).ok(),
                 pieces: vec![
-                    Piece::Frames { process: None, part: kept.kernel_part(names, *stack), reversed: false },
+                    Piece::Frames { process: None, part: stacks.kernel_part(names, *stack), reversed: false },
                     Piece::Mark(format!("waits for a lock: {}", tables::kind(*kind))),
                 ],
                 value: *ns as f64 * 1e-9,
@@ -172,13 +172,13 @@ impl Probe for KLockStat {
         };
         let samples: Vec<Sample<'_>> = sums.iter().map(sample).collect();
         let title = "Time waited for locks of the kernel by stack";
-        let of = Summary { id: "stacks", title, unit: Unit::Seconds, top: self.top, depth: kept::DEPTH };
+        let of = Summary { id: "stacks", title, unit: Unit::Seconds, top: self.top, depth: named_stacks::DEPTH };
         let mut stacks = summarize(host, &mut self.symbols, &samples, of);
         stacks.activity = Activity::Waiting;
         drop(samples);
-        let mut lost = kept::lost(&mut self.object)?;
+        let mut lost = named_stacks::lost(&mut self.object)?;
         lost.push(("waits of more kinds than a reading holds", std::mem::take(&mut self.crowded)));
-        self.kept.settle();
+        self.stacks.settle();
         Ok(Taken {
             outputs: vec![Output::Table(locks), Output::Table(tasks), Output::Stacks(stacks)],
             lost,

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
-use crate::kept::Kept;
+use crate::named_stacks::NamedStacks;
 use crate::table::TableSpec;
 use rdiag_kernel::mechanism::ebpf::words;
 use rdiag_kernel::mechanism::symbols::{Part, Symbols};
@@ -77,8 +77,8 @@ const OF_LOCKS: &[&str] = &[
 ];
 
 /// The function that asked for the lock: the innermost one that is not about locks as such.
-fn asker(kept: &Kept, symbols: &Symbols, stack: u64) -> Option<String> {
-    let Part::Taken(addresses) = kept.kernel_part(symbols, stack) else { return None };
+fn asker(stacks: &NamedStacks, symbols: &Symbols, stack: u64) -> Option<String> {
+    let Part::Taken(addresses) = stacks.kernel_part(symbols, stack) else { return None };
     let mut names = addresses.iter().map(|address| symbols.name(None, address.saturating_sub(1)));
     names.find_map(|name| {
         let name = name?;
@@ -87,11 +87,11 @@ fn asker(kept: &Kept, symbols: &Symbols, stack: u64) -> Option<String> {
 }
 
 /// Waits by kind, lock and the function that asked for it, most time first.
-pub(super) fn locks(sums: &[(Key, Sum)], symbols: &Symbols, kept: &Kept, top: usize) -> ProbeTable {
+pub(super) fn locks(sums: &[(Key, Sum)], symbols: &Symbols, stacks: &NamedStacks, top: usize) -> ProbeTable {
     let mut askers: HashMap<u64, Option<String>> = HashMap::new();
     let mut rows: BTreeMap<(&str, u64, Option<String>), Sum> = BTreeMap::new();
     for ([lock, flags, stack, ..], sum) in sums {
-        let asker = askers.entry(*stack).or_insert_with(|| asker(kept, symbols, *stack)).clone();
+        let asker = askers.entry(*stack).or_insert_with(|| asker(stacks, symbols, *stack)).clone();
         add(rows.entry((kind(*flags), *lock, asker)).or_default(), *sum);
     }
     let mut rows: Vec<_> = rows.into_iter().collect();
@@ -112,7 +112,7 @@ pub(super) fn locks(sums: &[(Key, Sum)], symbols: &Symbols, kept: &Kept, top: us
             .sum("count", "waits", Unit::Count, |(_, [count, ..])| *count as f64)
             .sum("time", "time", Unit::Seconds, |(_, [_, ns, _])| *ns as f64 * 1e-9)
             .number("max", "longest", Unit::Seconds, |(_, [.., max])| *max as f64 * 1e-9);
-    first(&spec, rows, top)
+    spec.top_with_rest(rows, top, Default::default(), |rest, sum| add(rest, *sum))
 }
 
 /// Waits by process, most time first; `seconds` have passed.
@@ -131,20 +131,7 @@ pub(super) fn tasks(sums: &[(Key, Sum)], seconds: f64, top: usize) -> ProbeTable
         .sum("time", "time", Unit::Seconds, |(_, [_, ns, _])| *ns as f64 * 1e-9)
         .sum("share", "share of the time", Unit::Ratio, |(_, [_, ns, _])| *ns as f64 * 1e-9 / seconds)
         .number("max", "longest", Unit::Seconds, |(_, [.., max])| *max as f64 * 1e-9);
-    first(&spec, rows, top)
-}
-
-/// The first rows. The others are added up before nanoseconds become seconds, which are rounded.
-fn first<'c, K: Default + 'c>(spec: &TableSpec<'c, (K, Sum)>, mut rows: Vec<(K, Sum)>, top: usize) -> ProbeTable {
-    let left_out = rows.split_off(top.min(rows.len()));
-    let mut table = spec.all(rows);
-    if !left_out.is_empty() {
-        let mut rest = [0; 3];
-        left_out.iter().for_each(|(_, sum)| add(&mut rest, *sum));
-        spec.leave_out(&(K::default(), rest), &mut table);
-        table.others = left_out.len() as u64;
-    }
-    table
+    spec.top_with_rest(rows, top, Default::default(), |rest, sum| add(rest, *sum))
 }
 
 #[cfg(test)]
@@ -162,7 +149,7 @@ mod tests {
             (key(0xff, 32, 8), [1, 4_000_000, 4_000_000]),
             (key(0xee, 4, 8), [9, 1_000_000, 500_000]),
         ];
-        let table = locks(&sums, &Symbols::default(), &Kept::default(), 1);
+        let table = locks(&sums, &Symbols::default(), &NamedStacks::default(), 1);
         let [row] = &table.rows[..] else { panic!("{table:?}") };
         assert_eq!(row.instance, "mutex 0xff");
         assert_eq!(row.cells.len(), table.columns.len());

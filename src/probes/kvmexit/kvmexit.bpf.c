@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /* Why virtual CPUs leave their guests, and how long it takes until they are back. The reason stands in the record of the event
  * alone (newer kernels hand over the virtual CPU, which only their own module can ask), so the program reads that. */
-#include "room.h"
+#include "lost.h"
 
 /* Where the record has them; told by the event's description. */
 const volatile u32 reason_at = 8;
@@ -71,7 +71,7 @@ SEC("tracepoint/kvm_entry") int entry_tracepoint(void *ctx)
 		sum = bpf_map_lookup_elem(&exits, &key);
 	}
 	if (!sum) {
-		count_no_room(1);
+		lose(0);
 		return 0;
 	}
 	__sync_fetch_and_add(&sum->count, 1);

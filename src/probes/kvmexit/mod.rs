@@ -98,7 +98,7 @@ impl Probe for KvmExit {
         let now = host.now();
         let seconds = (now - std::mem::replace(&mut self.since, now)).max(1e-9);
         let exits = self.object.take_hash::<Key, Sum>("exits")?;
-        let lost = self.object.take_counts("no_room")?.iter().sum();
+        let lost = self.object.take_counts("lost")?.iter().sum();
         Ok(Taken {
             outputs: vec![Output::Table(table(exits, seconds, self.top))],
             lost: vec![("exits of more kinds than the probe can note", lost)],

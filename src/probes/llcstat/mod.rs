@@ -90,7 +90,7 @@ impl Probe for LlcStat {
 
     fn read(&mut self, _: &Host) -> Result<Taken, Unavailable> {
         let processes = self.object.take_hash::<u32, Sums>("processes")?;
-        let lost = self.object.take_counts("no_room")?.iter().sum();
+        let lost = self.object.take_counts("lost")?.iter().sum();
         let table = by_process(processes, self.periods, self.top);
         Ok(Taken {
             outputs: vec![Output::Table(table)],

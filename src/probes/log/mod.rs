@@ -4,7 +4,7 @@ mod stacks;
 
 use super::count::{ATTACH, CAVEATS, FILTER, FUNCTION, OVERHEAD, THREADS, TRACEPOINT, USDT};
 use super::grammar::{self, WHICH_STACKS};
-use super::plans::{Plans, named, plans, wrong};
+use super::per_point::{PerPoint, named, per_point, wrong};
 use super::point_reads::{Reads, words as bytes_of};
 use super::stream::{self, Events};
 use super::totals::Totals;
@@ -73,7 +73,7 @@ const MOST: usize = 16;
 
 /// What the program is to do.
 #[derive(Debug)]
-struct Plan {
+struct LineLayout {
     reads: Reads,
     values: Vec<(String, Read)>,
     kernel_stack: bool,
@@ -85,7 +85,7 @@ struct Plan {
 /// A point that is watched.
 struct Watched {
     object: Object,
-    plan: Plan,
+    layout: LineLayout,
     totals: Totals,
 }
 
@@ -102,23 +102,23 @@ struct Log {
 
 /// What is wrong with the points and the other parameters.
 pub(super) fn check(points: Vec<Point>, params: &Params) -> Result<(), PointError> {
-    planned(points, params).map(drop)
+    layouts(points, params).map(drop)
 }
 
-/// One plan for each point.
-fn planned(points: Vec<Point>, params: &Params) -> Result<Plans<Plan>, PointError> {
+/// One layout for each point.
+fn layouts(points: Vec<Point>, params: &Params) -> Result<PerPoint<LineLayout>, PointError> {
     if points.len() > MOST {
         let message =
             format!("at most {MOST} points can be logged, and these are {}; count shows how many", points.len());
         return Err(wrong(message));
     }
     let shows_point = points.first().map(|point| &point.name) != points.last().map(|point| &point.name);
-    let mut plans = plans(points, params, |reads| Plan::new(reads, params))?;
-    plans.each.iter_mut().for_each(|plan| plan.shows_point = shows_point);
-    Ok(plans)
+    let mut layouts = per_point(points, params, |reads| LineLayout::new(reads, params))?;
+    layouts.each.iter_mut().for_each(|layout| layout.shows_point = shows_point);
+    Ok(layouts)
 }
 
-impl Plan {
+impl LineLayout {
     fn new(mut reads: Reads, params: &Params) -> Result<Self, PointError> {
         let mut values = Vec::new();
         for operand in grammar::values(params.text("value").unwrap_or_default()).map_err(wrong)? {
@@ -234,34 +234,34 @@ fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
         return Err(Unavailable::new(Reason::NotVisible, "a recorded tree has no running kernel to attach to"));
     }
     let points = named(context.host, context.params, &context.filter.pids);
-    let plans = points.and_then(|points| planned(points, context.params)).map_err(PointError::gap)?;
-    let stacks = plans.each.iter().any(Plan::has_stack).then(|| LineStacks::new(context));
-    let of = plans.each.len();
-    let points = plans.each.into_iter().map(|plan| watch(context, plan, of)).collect::<Result<Vec<_>, _>>()?;
-    let names: Vec<&str> = points.iter().map(|point| point.plan.reads.point.name.as_str()).collect();
+    let layouts = points.and_then(|points| layouts(points, context.params)).map_err(PointError::gap)?;
+    let stacks = layouts.each.iter().any(LineLayout::has_stack).then(|| LineStacks::new(context));
+    let of = layouts.each.len();
+    let points = layouts.each.into_iter().map(|layout| watch(context, layout, of)).collect::<Result<Vec<_>, _>>()?;
+    let names: Vec<&str> = points.iter().map(|point| point.layout.reads.point.name.as_str()).collect();
     let title = match (names.first(), names.last()) {
         (Some(first), Some(last)) if first != last => format!("Events at {} points", names.len()),
         (first, _) => format!("Events at {}", first.unwrap_or(&"")),
     };
     let lines = context.params.count("lines");
     let (events, left) = (Events::new(context.host.now()), (lines > 0).then_some(lines));
-    Ok(Box::new(Log { points, events, title, notes: plans.notes, stacks, left }))
+    Ok(Box::new(Log { points, events, title, notes: layouts.notes, stacks, left }))
 }
 
 /// Loads the program for one of so many points, and attaches it.
-fn watch(context: &Context<'_>, plan: Plan, of: usize) -> Result<Watched, Unavailable> {
+fn watch(context: &Context<'_>, layout: LineLayout, of: usize) -> Result<Watched, Unavailable> {
     let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/log/log.bpf.o"));
-    let threads = if plan.reads.moments() == Moments::Both { THREADS } else { 1 };
-    let stacks = if plan.has_stack() { stacks::room(of) } else { 1 };
+    let threads = if layout.reads.moments() == Moments::Both { THREADS } else { 1 };
+    let stacks = if layout.has_stack() { stacks::room(of) } else { 1 };
     // Stacks would begin with the trampoline.
-    let may_jump = !plan.shows_point && !plan.kernel_stack;
-    let object = plan.reads.attached(context, may_jump, |reads, constant| {
+    let may_jump = !layout.shows_point && !layout.kernel_stack;
+    let object = layout.reads.attached(context, may_jump, |reads, constant| {
         let mut globals = context.filter.globals(context.host)?;
-        globals.extend(plan.globals(reads));
+        globals.extend(layout.globals(reads));
         globals.push(constant);
         context.kernel()?.load(bytes, globals, &[("point_calls", threads), ("point_stacks", stacks)])
     })?;
-    Ok(Watched { object, plan, totals: Totals::default() })
+    Ok(Watched { object, layout, totals: Totals::default() })
 }
 
 impl Probe for Log {
@@ -271,12 +271,12 @@ impl Probe for Log {
 
     fn poll(&mut self, host: &Host) -> Result<(), Unavailable> {
         let Self { points, events, stacks, left, .. } = self;
-        for (at, Watched { object, plan, .. }) in points.iter_mut().enumerate() {
+        for (at, Watched { object, layout, .. }) in points.iter_mut().enumerate() {
             events.drain(object, |record| {
                 if let Some(lines) = left {
                     *lines = lines.checked_sub(1)?;
                 }
-                let mut cells = plan.line(record);
+                let mut cells = layout.line(record);
                 if let Some(stacks) = stacks {
                     cells.push(stacks.add(record));
                 }
@@ -296,7 +296,7 @@ impl Probe for Log {
 
     fn read(&mut self, host: &Host) -> Result<Taken, Unavailable> {
         self.poll(host)?;
-        let columns = self.points.first().map(|point| point.plan.columns()).unwrap_or_default();
+        let columns = self.points.first().map(|point| point.layout.columns()).unwrap_or_default();
         let mut table = self.events.table("events", &self.title, &columns);
         let mut lost = vec![stream::beyond(&table)];
         for point in &mut self.points {

@@ -21,12 +21,12 @@ fn openat() -> Point {
     Point { name: "syscalls:sys_enter_openat".into(), declared: String::new(), target, fields, arguments: None }
 }
 
-fn planned(values: &str) -> Result<Plan, String> {
+fn layout_of(values: &str) -> Result<LineLayout, String> {
     let given = [("tracepoint", "syscalls:sys_enter_openat"), ("value", values)];
     let given: BTreeMap<String, String> = given.map(|(k, v)| (k.to_owned(), v.to_owned())).into();
     let params = Params::new("log", PROBE.params, &given)?;
-    let plans = super::planned(vec![openat()], &params).map_err(|error| error.message)?;
-    Ok(plans.each.into_iter().next().unwrap())
+    let layouts = super::layouts(vec![openat()], &params).map_err(|error| error.message)?;
+    Ok(layouts.each.into_iter().next().unwrap())
 }
 
 fn record(values: [u64; 4], lengths: [i64; 2], texts: [&[u8]; 2]) -> Vec<u8> {
@@ -46,28 +46,28 @@ fn record(values: [u64; 4], lengths: [i64; 2], texts: [&[u8]; 2]) -> Vec<u8> {
 
 #[test]
 fn a_line_has_time_task_and_the_values_in_the_order_in_which_they_were_asked_for() {
-    let plan = planned("filename, dfd, args.comm, how").unwrap();
-    let titles: Vec<String> = plan.columns().into_iter().map(|column| column.id).collect();
+    let layout = layout_of("filename, dfd, args.comm, how").unwrap();
+    let titles: Vec<String> = layout.columns().into_iter().map(|column| column.id).collect();
     assert_eq!(titles, ["name", "pid", "tid", "cpu", "filename", "dfd", "comm", "how"]);
     let at_cwd = (-100_i64).cast_unsigned();
-    let cells = plan.line(&record([1, at_cwd, 0, 0xff00], [7, 4], [b"/tmp/x\0", b"dog\0"]));
+    let cells = layout.line(&record([1, at_cwd, 0, 0xff00], [7, 4], [b"/tmp/x\0", b"dog\0"]));
     assert_eq!(cells, ["cat", "7", "8", "1", "/tmp/x", "-100", "dog", "0xff00"].map(Cell::from));
-    assert_eq!(cells.len(), plan.columns().len());
+    assert_eq!(cells.len(), layout.columns().len());
 }
 
 #[test]
 fn text_that_could_not_be_read_is_not_known_and_short_records_harm_nobody() {
-    let plan = planned("filename,dfd").unwrap();
-    let cells = plan.line(&record([1, 3, 0, 0], [-14, 0], [b"", b""]));
+    let layout = layout_of("filename,dfd").unwrap();
+    let cells = layout.line(&record([1, 3, 0, 0], [-14, 0], [b"", b""]));
     assert_eq!(cells[4..], [Cell::Unknown(()), "3".into()]);
     for length in 0..record([0; 4], [1, 1], [b"", b""]).len() {
-        assert_eq!(plan.line(&vec![1; length]).len(), plan.columns().len());
+        assert_eq!(layout.line(&vec![1; length]).len(), layout.columns().len());
     }
 }
 
 #[test]
 fn texts_are_found_by_where_they_are() {
-    let globals = planned("dfd,filename,args.comm").map(|plan| plan.globals(&plan.reads)).unwrap();
+    let globals = layout_of("dfd,filename,args.comm").map(|layout| layout.globals(&layout.reads)).unwrap();
     let of = |name: &str| globals.iter().find(|global| global.name() == name).unwrap().value().to_vec();
     assert_eq!(of("text_in"), bytes_of(&[1, 4]));
     assert_eq!(of("text_value"), bytes_of(&[1, 2]));
@@ -83,7 +83,7 @@ fn what_cannot_be_shown_is_told() {
         ("a,b,c,d,e", "at most 4 values"),
         ("flags", "no field \"flags\"; it has dfd, filename"),
     ] {
-        let error = planned(values).unwrap_err();
+        let error = layout_of(values).unwrap_err();
         assert!(error.contains(says), "{values}: {error}");
     }
 }
@@ -94,10 +94,10 @@ fn lines_of_several_points_begin_with_the_point() {
     other.name = "syscalls:sys_enter_openat2".into();
     let params = BTreeMap::from([("tracepoint".to_owned(), "syscalls:*".to_owned()), ("value".into(), "dfd".into())]);
     let params = Params::new("log", PROBE.params, &params).unwrap();
-    let plans = super::planned(vec![openat(), other], &params).unwrap().each;
-    assert_eq!(plans[1].columns()[0].id, "point");
-    let cells = plans[1].line(&record([3, 0, 0, 0], [0, 0], [b"", b""]));
-    assert_eq!((cells.len(), &cells[0]), (plans[1].columns().len(), &Cell::from("syscalls:sys_enter_openat2")));
+    let layouts = super::layouts(vec![openat(), other], &params).unwrap().each;
+    assert_eq!(layouts[1].columns()[0].id, "point");
+    let cells = layouts[1].line(&record([3, 0, 0, 0], [0, 0], [b"", b""]));
+    assert_eq!((cells.len(), &cells[0]), (layouts[1].columns().len(), &Cell::from("syscalls:sys_enter_openat2")));
     let many = vec![openat(); MOST + 1];
-    assert!(super::planned(many, &params).unwrap_err().message.contains("at most 16 points"));
+    assert!(super::layouts(many, &params).unwrap_err().message.contains("at most 16 points"));
 }

@@ -3,7 +3,7 @@
  *
  * Stacks are taken when an allocation returns: at a function's entry, the frame of its caller is not complete. What is
  * outstanding is summed up here, by stack, so that what is read grows with the number of stacks and not of blocks. */
-#include "kept.h"
+#include "named_stacks.h"
 #include "registers.h"
 
 struct task_struct___program {

@@ -6,7 +6,7 @@ mod tables;
 
 use std::collections::{HashMap, HashSet};
 
-use super::kept::{self, Kept};
+use super::named_stacks::{self, NamedStacks};
 use crate::def::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{Global, Hook, Kernel, Moments, Object, include_bytes_aligned, words};
@@ -83,7 +83,7 @@ struct MemLeak {
     /// Memory of the kernel instead of programs.
     of_kernel: bool,
     symbols: Symbols,
-    kept: Kept,
+    stacks: NamedStacks,
     sums: HashMap<Key, Outstanding>,
     marks: Marks,
     one_in: u64,
@@ -107,7 +107,7 @@ fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
         object,
         of_kernel,
         symbols: Symbols::new(host, Some(kernel)),
-        kept: if of_kernel { Kept::default() } else { Kept::at_return() },
+        stacks: if of_kernel { NamedStacks::default() } else { NamedStacks::at_return() },
         sums: HashMap::new(),
         marks: Marks::new(host.now()),
         one_in,
@@ -169,7 +169,7 @@ impl Probe for MemLeak {
                 continue;
             }
             let process = (!self.of_kernel).then_some(Process { pid: tgid as u32, born: sum.born });
-            self.kept.learn(host, &self.object, &mut self.symbols, process, stack);
+            self.stacks.learn(host, &self.object, &mut self.symbols, process, stack);
             if self.of_kernel {
                 self.symbols.learn(host, None, [program]);
             }
@@ -189,14 +189,14 @@ impl Probe for MemLeak {
             if self.of_kernel {
                 return self.symbols.name(None, *from).map(str::to_owned);
             }
-            self.kept.innermost(&self.symbols, Process { pid: *tgid as u32, born: sum.born }, *stack)
+            self.stacks.innermost(&self.symbols, Process { pid: *tgid as u32, born: sum.born }, *stack)
         });
         let sample = |([tgid, stack, _], sum): (&Key, &Outstanding)| {
             let process = Process { pid: *tgid as u32, born: sum.born };
             let frames = if self.of_kernel {
-                Piece::Frames { process: None, part: self.kept.kernel_part(&self.symbols, *stack), reversed: false }
+                Piece::Frames { process: None, part: self.stacks.kernel_part(&self.symbols, *stack), reversed: false }
             } else {
-                Piece::Frames { process: Some(process), part: self.kept.part(*stack), reversed: false }
+                Piece::Frames { process: Some(process), part: self.stacks.part(*stack), reversed: false }
             };
             Sample {
                 owner: words::text_of_words(&sum.comm),
@@ -208,7 +208,7 @@ impl Probe for MemLeak {
         };
         let samples: Vec<Sample<'_>> = self.sums.iter().filter(|(_, sum)| sum.bytes > 0).map(sample).collect();
         let title = "Bytes that were allocated and not freed by stack";
-        let of = Summary { id: "stacks", title, unit: Unit::Bytes, top: self.top, depth: kept::DEPTH };
+        let of = Summary { id: "stacks", title, unit: Unit::Bytes, top: self.top, depth: named_stacks::DEPTH };
         let stacks = summarize(host, &mut self.symbols, &samples, of);
         drop(samples);
         // What the kernel has allocated stays when the process ends.

@@ -126,16 +126,7 @@ fn table(
         .sum("growth", "grows by", Unit::BytesPerSecond, |(_, sum)| sum.grown as f64 / seconds);
     let mut rows: Vec<_> = rows.into_iter().collect();
     rows.sort_by_key(|(_, sum)| Reverse(sum.bytes));
-    let left_out = rows.split_off(top.min(rows.len()));
-    let mut table = spec.all(rows);
-    if !left_out.is_empty() {
-        // Whole numbers are added up, and only their sum is divided.
-        let mut rest = Sum::default();
-        left_out.iter().for_each(|(_, sum)| rest.add(*sum));
-        spec.leave_out(&(Holder::default(), rest), &mut table);
-        table.others = left_out.len() as u64;
-    }
-    table
+    spec.top_with_rest(rows, top, Default::default(), |rest, sum| rest.add(*sum))
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 /* Tasks that stop to make room in memory before they get what they asked for: how often, how long, how much it freed. Begin and
  * end of each kind of work come in the task's own name, one after the other, so its id alone pairs them. */
 #include "rdiag.h"
+#include "lost.h"
 
 #define RECLAIM 0 /* of the whole host */
 #define GROUP 1   /* of a control group */
@@ -50,14 +51,6 @@ struct {
 	__type(value, struct hist);
 } lengths SEC(".maps");
 
-/* Stalls of tasks that found no place. */
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, u64);
-} lost SEC(".maps");
-
 static __always_inline int begin(u64 kind)
 {
 	u32 tid = bpf_get_current_pid_tgid();
@@ -97,11 +90,8 @@ static __always_inline int end(u32 kind, u64 freed)
 	}
 	struct stalls fresh = { .born = born, .tgid = ids >> 32, .count = 1, .took = took, .longest = took, .freed = freed };
 	bpf_get_current_comm(fresh.comm, sizeof(fresh.comm));
-	if (bpf_map_update_elem(&tasks, &key, &fresh, BPF_ANY)) {
-		u64 *count = bpf_map_lookup_elem(&lost, &none);
-		if (count)
-			(*count)++;
-	}
+	if (bpf_map_update_elem(&tasks, &key, &fresh, BPF_ANY))
+		lose_at(&none, 1);
 	return 0;
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /* Moves of tasks from one CPU to another: whose, and between which. */
 #include "rdiag.h"
+#define LOSSES 2 /* 0: of tasks that found no place, 1: of pairs of CPUs */
+#include "lost.h"
 
 struct mover {
 	u64 born; /* start time: a pid may be used again */
@@ -28,22 +30,6 @@ struct {
 	__type(key, struct pair);
 	__type(value, u64);
 } pairs SEC(".maps");
-
-/* 0: tasks that found no place, 1: pairs of CPUs. */
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 2);
-	__type(key, u32);
-	__type(value, u64);
-} lost SEC(".maps");
-
-static __always_inline void lose(u32 what)
-{
-	u64 *count = bpf_map_lookup_elem(&lost, &what);
-
-	if (count)
-		(*count)++;
-}
 
 static __always_inline u32 cpu_of(struct task_struct *task)
 {

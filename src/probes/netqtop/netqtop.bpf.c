@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /* Packets and bytes by network device and queue: as they are handed to a driver, and as they come from one. */
 #include "rdiag.h"
+#include "lost.h"
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 struct ns_common {
@@ -49,14 +50,6 @@ struct {
 	__type(value, struct sum);
 } queues SEC(".maps");
 
-/* Packets of queues that found no room. */
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, u64);
-} lost SEC(".maps");
-
 static __always_inline int passes(struct sk_buff *skb, struct net_device___named *dev, u64 direction, u64 queue)
 {
 	u32 zero = 0, len = BPF_CORE_READ(skb, len);
@@ -71,9 +64,7 @@ static __always_inline int passes(struct sk_buff *skb, struct net_device___named
 		sum = bpf_map_lookup_elem(&queues, &key);
 	}
 	if (!sum) {
-		u64 *count = bpf_map_lookup_elem(&lost, &zero);
-		if (count)
-			(*count)++;
+		lose_at(&zero, 1);
 		return 0;
 	}
 	sum->packets++;

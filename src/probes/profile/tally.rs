@@ -58,7 +58,7 @@ pub(super) struct Sum {
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     pub(super) sums: HashMap<Key, Sum>,
-    stacks: HashMap<u64, Kept>,
+    stacks: HashMap<u64, KnownStack>,
     /// Of the sums those whose addresses were not looked up yet.
     fresh: Vec<Key>,
     /// Samples of idling.
@@ -79,7 +79,7 @@ pub(super) struct Tally {
 
 /// A stack.
 #[derive(Debug)]
-struct Kept {
+struct KnownStack {
     /// Innermost first.
     addresses: Vec<u64>,
     /// An unwind table says that the outermost function has no caller.
@@ -129,7 +129,7 @@ impl Tally {
         if let Some(first) = addresses.first_mut().filter(|_| kernel) {
             *first = first.saturating_add(1);
         }
-        self.stacks.insert(name, Kept { addresses, is_whole: false });
+        self.stacks.insert(name, KnownStack { addresses, is_whole: false });
     }
 
     /// Whether there is no room for a sum with another user stack.
@@ -140,7 +140,7 @@ impl Tally {
 
     /// Remembers a user stack that was walked by unwind tables.
     pub(super) fn keep_walked(&mut self, name: u64, addresses: Vec<u64>, is_whole: bool) {
-        self.stacks.insert(name, Kept { addresses, is_whole });
+        self.stacks.insert(name, KnownStack { addresses, is_whole });
     }
 
     /// The addresses of a user stack, innermost first.

@@ -110,7 +110,7 @@ impl Probe for ReadAhead {
             dimension: None,
             rows: vec![hist::row("", &self.object.take_hist("ages", 0)?, 1e-9)],
         };
-        let no_room = self.object.take_counts("no_room")?.iter().sum();
+        let no_room = self.object.take_counts("lost")?.iter().sum();
         Ok(Taken {
             outputs: vec![Output::Table(by_process(processes, &blocks, self.top)), Output::Histogram(histogram)],
             lost: vec![("pages of more places than the probe can note", no_room)],

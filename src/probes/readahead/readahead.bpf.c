@@ -181,7 +181,7 @@ static __always_inline void remember(struct block *key, u64 bits)
 	}
 	struct ahead fresh = { .unused = bits, .since = now, .tgid = tgid };
 	if (bpf_map_update_elem(&blocks, key, &fresh, BPF_ANY))
-		count_no_room(bits_in(bits));
+		lose_many(0, bits_in(bits));
 }
 
 /* Blocks that a folio may lie in: 2 MiB are 8. */

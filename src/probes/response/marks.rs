@@ -1,7 +1,7 @@
 //! The two marks between which a thread is observed (`--each-from`): what was written → where the programs are attached. They begin and end
 //! the thread's record, so each request has one, and a thread outside of requests is not observed at all.
 
-use super::super::plans::wrong;
+use super::super::per_point::wrong;
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{Global, Moments, Object};
 use rdiag_kernel::mechanism::points::{self, Point, PointError, Target};

@@ -35,7 +35,7 @@ pub(super) fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable
     }
     let kernel = context.kernel()?;
     let settings = Settings {
-        calls: plan(params, filter),
+        calls: call_watching(params, filter),
         top: params.count("top") as usize,
         threshold: params.nanoseconds("threshold"),
         tick: fill::tick(host),
@@ -130,7 +130,7 @@ fn attach(object: &mut Object, kernel: &Kernel, settings: &Settings) -> Result<(
 }
 
 /// How calls are to be watched. Runs are short, and each is to be known.
-fn plan(params: &Params, filter: &Filter) -> CallWatching {
+fn call_watching(params: &Params, filter: &Filter) -> CallWatching {
     let part = params.nanoseconds("calls_for");
     match part {
         _ if !params.flag("calls") => CallWatching::Never,

@@ -63,7 +63,7 @@ pub(super) struct Watched {
 /// The programs at work.
 #[derive(Debug)]
 pub(super) struct Watching {
-    plan: CallWatching,
+    mode: CallWatching,
     number: u64,
     held: Vec<Held>,
     part: Option<JoinHandle<()>>,
@@ -101,9 +101,9 @@ impl Watched {
 }
 
 impl Watching {
-    pub(super) fn new(plan: CallWatching) -> Self {
+    pub(super) fn new(mode: CallWatching) -> Self {
         let watched = Watched::default();
-        Self { plan, number: 0, held: Vec::new(), part: None, next: 0, random: 0, watched }
+        Self { mode, number: 0, held: Vec::new(), part: None, next: 0, random: 0, watched }
     }
 
     pub(super) fn watched(&self) -> &Watched {
@@ -114,7 +114,7 @@ impl Watching {
     pub(super) fn begin(&mut self, object: &mut Object, now: u64) -> Result<(), Unavailable> {
         self.watched = Watched::default();
         self.random = now | 1;
-        match self.plan {
+        match self.mode {
             CallWatching::Never => Ok(()),
             CallWatching::Always | CallWatching::WhileFew(_) => {
                 if self.held.is_empty() {
@@ -127,21 +127,21 @@ impl Watching {
         }
     }
 
-    /// Begins and ends watching as the plan says; `made` tells how many calls have ended so far.
+    /// Begins and ends watching as the mode says; `made` tells how many calls have ended so far.
     pub(super) fn poll(
         &mut self,
         object: &mut Object,
         now: u64,
         made: impl FnOnce(&mut Object) -> Result<u64, Unavailable>,
     ) -> Result<(), Unavailable> {
-        if let (CallWatching::WhileFew(_), Some((from, u64::MAX))) = (self.plan, self.watched.whole) {
+        if let (CallWatching::WhileFew(_), Some((from, u64::MAX))) = (self.mode, self.watched.whole) {
             let passed = now.saturating_sub(from);
             if passed < FIRST || made(object)? as f64 <= FEW_CALLS * passed as f64 * 1e-9 {
                 return Ok(());
             }
             self.change_to_parts(object, from, now)?;
         }
-        let (CallWatching::WhileFew(length) | CallWatching::Parts(length)) = self.plan else { return Ok(()) };
+        let (CallWatching::WhileFew(length) | CallWatching::Parts(length)) = self.mode else { return Ok(()) };
         if self.part.as_ref().is_some_and(JoinHandle::is_finished) {
             self.part = None;
         }
@@ -155,11 +155,11 @@ impl Watching {
     /// Watches less from now on, since it costs too much, and says what; none where nothing is watched any more.
     pub(super) fn relieve(&mut self, object: &mut Object, now: u64) -> Result<Option<&'static str>, Unavailable> {
         let from = self.watched.whole.filter(|(_, until)| *until == u64::MAX).map(|(from, _)| from);
-        let Some((plan, said)) = self.plan.cheaper(from.is_some()) else { return Ok(None) };
+        let Some((mode, said)) = self.mode.cheaper(from.is_some()) else { return Ok(None) };
         if let Some(from) = from {
             self.change_to_parts(object, from, now)?;
         }
-        self.plan = plan;
+        self.mode = mode;
         Ok(Some(said))
     }
 
@@ -240,11 +240,11 @@ mod tests {
 
     #[test]
     fn what_costs_too_much_is_watched_in_parts_and_then_no_more() {
-        let cheaper = |plan: CallWatching, is_whole| plan.cheaper(is_whole).map(|(plan, _)| plan);
+        let cheaper = |mode: CallWatching, is_whole| mode.cheaper(is_whole).map(|(mode, _)| mode);
         assert_eq!(cheaper(CallWatching::WhileFew(7), true), Some(CallWatching::Parts(7)));
         assert_eq!(cheaper(CallWatching::Always, true), Some(CallWatching::Parts(PART)));
         assert_eq!(
-            [CallWatching::WhileFew(7), CallWatching::Parts(7)].map(|plan| cheaper(plan, false)),
+            [CallWatching::WhileFew(7), CallWatching::Parts(7)].map(|mode| cheaper(mode, false)),
             [Some(CallWatching::Never); 2]
         );
         assert_eq!(cheaper(CallWatching::Never, false), None);

@@ -2,11 +2,11 @@
 
 use super::runqlat::wait;
 use crate::def::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
-use crate::table::TableSpec;
+use crate::table::{EventRows, TableSpec};
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{Global, Object, include_bytes_aligned, words};
 use rdiag_model::metric::Pick;
-use rdiag_model::probe::{Cell, Output, ProbeTable, Row};
+use rdiag_model::probe::Output;
 use rdiag_model::{Formula, MetricDef, Unavailable, Unit};
 
 pub(super) static PROBE: ProbeDef = ProbeDef {
@@ -60,18 +60,14 @@ struct RunqSlower {
     object: Object,
     note: Option<String>,
     began: f64,
-    waits: Waits,
+    waits: EventRows,
 }
-
-/// Waits since the last reading.
-#[derive(Debug, Default)]
-struct Waits(ProbeTable);
 
 fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
     let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/runqslower/runqslower.bpf.o"));
     let threshold = Global::u64("threshold", context.params.nanoseconds("threshold"));
     let (object, note) = wait::attach(context, bytes, &[threshold])?;
-    Ok(Box::new(RunqSlower { object, note, began: context.host.now(), waits: Waits::default() }))
+    Ok(Box::new(RunqSlower { object, note, began: context.host.now(), waits: EventRows::default() }))
 }
 
 impl Probe for RunqSlower {
@@ -83,13 +79,13 @@ impl Probe for RunqSlower {
         let Self { object, waits, began, .. } = self;
         let spec = spec(*began);
         // At most what the buffer holds: what comes meanwhile waits for the next call.
-        object.drain("events", ROWS, |record| waits.add(record, &spec)).map(drop)
+        object.drain("events", ROWS, |record| waits.add(&Slow::read(record), &spec, ROWS)).map(drop)
     }
 
     fn read(&mut self, host: &Host) -> Result<Taken, Unavailable> {
         self.poll(host)?;
         let lost = self.object.take_counts("lost")?;
-        let table = std::mem::take(&mut self.waits).table(&spec(self.began));
+        let table = self.waits.take(&spec(self.began));
         Ok(Taken {
             outputs: vec![Output::Events(table)],
             lost: vec![("the buffer was full", lost.iter().sum())],
@@ -136,25 +132,6 @@ fn spec(began: f64) -> TableSpec<'static, Slow> {
         .text("prev_tid", "tid", |slow| slow.prev_tid.to_string())
 }
 
-impl Waits {
-    fn add(&mut self, record: &[u8], spec: &TableSpec<'_, Slow>) {
-        let (Self(table), slow) = (self, Slow::read(record));
-        if table.rows.len() < ROWS {
-            table.rows.push(spec.row(&slow));
-        } else {
-            spec.leave_out(&slow, table);
-        }
-    }
-
-    fn table(self, spec: &TableSpec<'_, Slow>) -> ProbeTable {
-        let Self(ProbeTable { mut rows, others, others_sum, .. }) = self;
-        // Every CPU hands on its own events, so they come in order only nearly.
-        let time = |row: &Row| row.cells.first().and_then(Cell::number).unwrap_or_default();
-        rows.sort_by(|a, b| time(a).total_cmp(&time(b)));
-        ProbeTable { rows, others, others_sum, ..spec.empty() }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -174,10 +151,10 @@ mod tests {
 
     #[test]
     fn a_record_tells_who_waited_how_long_where_and_who_had_the_cpu() {
-        let (spec, mut waits) = (spec(10.0), Waits::default());
-        waits.add(&record(12_500_000_000, 20_000_000), &spec);
-        waits.add(&record(12_250_000_000, 30_000_000), &spec);
-        let table = waits.table(&spec);
+        let (spec, mut waits) = (spec(10.0), EventRows::default());
+        waits.add(&Slow::read(&record(12_500_000_000, 20_000_000)), &spec, ROWS);
+        waits.add(&Slow::read(&record(12_250_000_000, 30_000_000)), &spec, ROWS);
+        let table = waits.take(&spec);
         assert_eq!(table.rows[0].cells[0..2], [2.25.into(), 0.03.into()], "in order of time");
         let texts = ["waiter", "20", "21", "3", "hog", "31"].map(Into::into);
         assert_eq!(table.rows[1].cells[2..], texts);
@@ -185,12 +162,12 @@ mod tests {
 
     #[test]
     fn beyond_the_most_rows_waits_are_counted_and_summed_up_and_a_short_record_is_no_panic() {
-        let (spec, mut waits) = (spec(0.0), Waits::default());
+        let (spec, mut waits) = (spec(0.0), EventRows::default());
         for _ in 0..ROWS + 2 {
-            waits.add(&record(1, 2_000_000_000), &spec);
+            waits.add(&Slow::read(&record(1, 2_000_000_000)), &spec, ROWS);
         }
-        let table = waits.table(&spec);
+        let table = waits.take(&spec);
         assert_eq!((table.rows.len(), table.others, table.others_sum["wait"]), (ROWS, 2, 4.0));
-        Waits::default().add(&[1, 2, 3], &spec);
+        EventRows::default().add(&Slow::read(&[1, 2, 3]), &spec, ROWS);
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /* Each wait for a CPU that was longer than a threshold, and behind whom. */
 #include "../runqlat/wait.h"
+#include "lost.h"
 
 const volatile u64 threshold = 0; /* ns */
 
@@ -21,14 +22,6 @@ struct {
 	__uint(max_entries, 1 << 19);
 } events SEC(".maps");
 
-/* Waits that found no place in the buffer. */
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, u64);
-} lost SEC(".maps");
-
 static __always_inline void waited(struct task_struct *prev, struct task_struct *next, u32 tid, u64 born, u64 wait,
 				   const bool direct)
 {
@@ -38,9 +31,7 @@ static __always_inline void waited(struct task_struct *prev, struct task_struct 
 		return;
 	struct slow *slow = bpf_ringbuf_reserve(&events, sizeof(*slow), 0);
 	if (!slow) {
-		u64 *count = bpf_map_lookup_elem(&lost, &zero);
-		if (count)
-			(*count)++;
+		lose_at(&zero, 1);
 		return;
 	}
 	slow->at = bpf_ktime_get_ns();

@@ -92,7 +92,7 @@ impl Probe for SwapIn {
         let now = host.now();
         let seconds = (now - std::mem::replace(&mut self.since, now)).max(1e-9);
         let processes = self.object.take_hash::<Process, Sums>("processes")?;
-        let lost = self.object.take_counts("no_room")?.iter().sum();
+        let lost = self.object.take_counts("lost")?.iter().sum();
         let table = by_process(processes, seconds, self.page_size, self.top);
         Ok(Taken {
             outputs: vec![Output::Table(table)],

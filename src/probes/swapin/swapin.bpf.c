@@ -3,7 +3,7 @@
  * that finds a page swapped out (do_swap_page), and the function that reads it and those around it. */
 #include "folio.h"
 #include "registers.h"
-#include "room.h"
+#include "lost.h"
 
 /* Of what a fault returns: something had to be read for it. The same number since the kernel has such results. */
 #define VM_FAULT_MAJOR 4
@@ -50,7 +50,7 @@ static __always_inline struct sums *sums_of_current(void)
 	bpf_map_update_elem(&processes, &key, &fresh, BPF_NOEXIST);
 	sums = bpf_map_lookup_elem(&processes, &key);
 	if (!sums)
-		count_no_room(1);
+		lose(0);
 	return sums;
 }
 

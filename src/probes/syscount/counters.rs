@@ -194,25 +194,17 @@ fn figures<'c, K: 'c>(spec: TableSpec<'c, (K, Sum)>, latency: bool, seconds: f64
 fn table<'c, K: Default + 'c>(
     spec: &TableSpec<'c, (K, Sum)>,
     mut rows: Vec<(K, Sum)>,
-    mut rest: Sum,
+    rest: Sum,
     latency: bool,
     top: usize,
 ) -> ProbeTable {
     // By time where it was measured: few long calls matter more than many short ones.
     rows.sort_by_key(|(_, sum)| std::cmp::Reverse(if latency { sum.nanoseconds } else { sum.count }));
-    let left_out = rows.split_off(top.min(rows.len()));
-    let others = left_out.len() as u64 + u64::from(rest.count > 0);
-    for (_, sum) in left_out {
+    spec.top_with_rest(rows, top, (rest, rest.count > 0), |rest, sum| {
         rest.count += sum.count;
         rest.errors += sum.errors;
         rest.nanoseconds += sum.nanoseconds;
-    }
-    let mut table = spec.all(rows);
-    if others > 0 {
-        spec.leave_out(&(K::default(), rest), &mut table);
-        table.others = others;
-    }
-    table
+    })
 }
 
 #[cfg(test)]

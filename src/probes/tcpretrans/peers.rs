@@ -55,24 +55,16 @@ impl Peers {
     /// The sums, most segments first, and forgets them.
     pub(super) fn take(&mut self, top: usize) -> ProbeTable {
         let mut pairs: Vec<(Pair, Sum)> = std::mem::take(&mut self.pairs).into_iter().collect();
-        let mut rest = std::mem::take(&mut self.rest);
+        let rest = std::mem::take(&mut self.rest);
         pairs.sort_by_key(|(_, sum)| std::cmp::Reverse(sum.segments));
-        let left_out = pairs.split_off(top.min(pairs.len()));
-        let others = left_out.len() as u64 + u64::from(rest.segments > 0);
-        left_out.into_iter().for_each(|(_, sum)| rest.add(sum));
-        let spec = TableSpec::<(Pair, Sum)>::new("peers", "Retransmitted TCP segments by task and peer")
+        TableSpec::<(Pair, Sum)>::new("peers", "Retransmitted TCP segments by task and peer")
             .rows("task and peer", |(pair @ (pid, ..), _)| format!("{pid}:{}", told(pair)))
             .text("name", "task and peer", |(pair, _)| told(pair))
             .text("pid", "pid", |((pid, ..), _)| (!pid.is_empty()).then(|| pid.clone()))
             .sum("segments", "segments", Unit::Count, |(_, sum)| sum.segments as f64)
             .sum("after_timer", "after a timer", Unit::Count, |(_, sum)| sum.after_timer as f64)
-            .sum("bytes", "bytes", Unit::Bytes, |(_, sum)| sum.bytes as f64);
-        let mut table = spec.all(pairs);
-        if others > 0 {
-            spec.leave_out(&(Pair::default(), rest), &mut table);
-            table.others = others;
-        }
-        table
+            .sum("bytes", "bytes", Unit::Bytes, |(_, sum)| sum.bytes as f64)
+            .top_with_rest(pairs, top, (rest, rest.segments > 0), |rest, sum| rest.add(*sum))
     }
 }
 

@@ -146,16 +146,7 @@ fn table<'c, K: Default + 'c>(
             (*sent as f64 + *received as f64) / seconds
         });
     rows.sort_by_key(|(_, sum)| Reverse(sum.iter().sum::<u64>()));
-    let left_out = rows.split_off(top.min(rows.len()));
-    let mut table = spec.all(rows);
-    if !left_out.is_empty() {
-        // Whole numbers are added up, and only their sum is divided.
-        let mut rest = [0; 2];
-        left_out.iter().for_each(|(_, sum)| add(&mut rest, *sum));
-        spec.leave_out(&(K::default(), rest), &mut table);
-        table.others = left_out.len() as u64;
-    }
-    table
+    spec.top_with_rest(rows, top, Default::default(), |rest, sum| add(rest, *sum))
 }
 
 /// Who carries something, between which ends.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /* What tasks send and receive through sockets of TCP, in bytes, by process and connection: when a call on the socket returns. */
 #include "sock.h"
+#include "lost.h"
 
 /* A look at what has come takes nothing. */
 #define MSG_PEEK 2
@@ -22,14 +23,6 @@ struct {
 	__type(key, struct key);
 	__type(value, struct sum);
 } bytes SEC(".maps");
-
-/* Bytes that found no room in the table. */
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, u64);
-} lost SEC(".maps");
 
 static __always_inline int passes(struct sock *sk, s64 sent, s64 received)
 {
@@ -56,9 +49,7 @@ static __always_inline int passes(struct sock *sk, s64 sent, s64 received)
 		sum->sent += sent > 0 ? sent : 0;
 		sum->received += received > 0 ? received : 0;
 	} else {
-		u64 *count = bpf_map_lookup_elem(&lost, &zero);
-		if (count)
-			*count += sent > 0 ? sent : received;
+		lose_at(&zero, sent > 0 ? sent : received);
 	}
 	return 0;
 }

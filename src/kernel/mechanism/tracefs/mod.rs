@@ -13,8 +13,9 @@
 //! - Orders to start and stop are carried out by the kernel; that they concern the instance alone is tried first (`trigger.rs`).
 //! - Where a tracer runs in no instance, the global tracing may be taken, if the user says so and it is unused (`global.rs`).
 //! - Where it is not mounted, rdiag mounts it in a mount namespace of its own (`private.rs`).
-//! - What an event costs is measured, since the kernel counts no time for its own tracing (`toll.rs`).
+//! - What an event costs is measured, since the kernel counts no time for its own tracing (`event_cost.rs`).
 
+pub mod event_cost;
 pub mod format;
 pub mod functions;
 mod global;
@@ -34,6 +35,5 @@ pub mod sums;
 pub mod tally;
 #[cfg(test)]
 mod tests;
-pub mod toll;
 pub mod trigger;
 pub mod undo;

@@ -6,7 +6,7 @@
  * its system calls, since compilers build a copy of vfs_fsync_range() into these. Where functions cannot be hooked, at the
  * events of all system calls, whose file is found from the descriptor. See file_ops.rs. */
 #pragma once
-#include "room.h"
+#include "lost.h"
 #include "vfs.h"
 
 enum { OP_READ, OP_WRITE, OP_OPEN, OP_FSYNC, OPERATIONS };
@@ -68,7 +68,7 @@ static __always_inline void begins(u32 kind, u64 of)
 	u64 now = bpf_ktime_get_ns();
 
 	if (bpf_map_update_elem(&begun, &key, &now, BPF_ANY))
-		count_no_room(1);
+		lose(0);
 }
 
 /* Whether its beginning was seen, long enough ago; then all but the file is filled in. */

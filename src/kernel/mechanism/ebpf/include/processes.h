@@ -2,7 +2,7 @@
  * Sums by process. What is added up is the `struct sums` of the program, which defines it before it includes this; its last member is
  * the name of the process, `char comm[16]`. */
 #pragma once
-#include "room.h"
+#include "lost.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -25,7 +25,7 @@ static __always_inline struct sums *sums_of(u32 tgid, const bool is_current, u64
 	bpf_map_update_elem(&processes, &tgid, &fresh, BPF_NOEXIST);
 	sums = bpf_map_lookup_elem(&processes, &tgid);
 	if (!sums)
-		count_no_room(lost);
+		lose_many(0, lost);
 	return sums;
 }
 

@@ -3,7 +3,9 @@
 #pragma once
 #include "rdiag.h"
 
+#ifndef DEPTH
 #define DEPTH 127
+#endif
 /* What stands where a stack's name would: it could not be taken. 0 is: there is none, or it was not asked for. */
 #define MISSING 1
 
@@ -19,14 +21,21 @@ struct {
 	__type(value, struct stack);
 } scratch SEC(".maps");
 
+/* What the hash of a stack begins with, and what each word does to it. */
+#define NO_WORDS 0x9e3779b97f4a7c15ULL
+#define ADD_WORD(hash, word)                                                                                           \
+	do {                                                                                                           \
+		hash = (hash ^ (word)) * 0xff51afd7ed558ccdULL;                                                        \
+		hash ^= hash >> 32;                                                                                    \
+	} while (0)
+
 /* A hash over all words of a stack; those behind its end are 0. Never 0 or MISSING. */
 static __always_inline u64 stack_name(struct stack *stack)
 {
-	u64 hash = 0x9e3779b97f4a7c15ULL;
+	u64 hash = NO_WORDS;
 
 	for (int i = 0; i < DEPTH; i++) {
-		hash = (hash ^ stack->ips[i]) * 0xff51afd7ed558ccdULL;
-		hash ^= hash >> 32;
+		ADD_WORD(hash, stack->ips[i]);
 	}
 	return hash | 2;
 }

@@ -2,7 +2,7 @@
 
 use crate::def::Params;
 use crate::grammar::{self, COMM, MAX_KEYS, STACKS};
-use crate::plans::wrong;
+use crate::per_point::wrong;
 use crate::point_reads::{Reads, words as bytes_of};
 use crate::value_read::{Read, Source};
 use rdiag_kernel::mechanism::ebpf::Global;
@@ -23,7 +23,7 @@ pub(super) struct Value {
 
 /// What the program is to do.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Plan {
+pub(super) struct Query {
     pub(super) reads: Reads,
     /// What is looked at, for people: the point, or what stands for several.
     pub(super) title: String,
@@ -37,7 +37,7 @@ pub(super) struct Plan {
     pub(super) user_stack: bool,
 }
 
-impl Plan {
+impl Query {
     /// `default_value` stands for a value of a function that is not given.
     pub(super) fn new(mut reads: Reads, params: &Params, default_value: Option<&str>) -> Result<Self, PointError> {
         let value = params.text("value").or(default_value.filter(|_| reads.is_function()));
@@ -92,7 +92,7 @@ impl Plan {
         self.keys.iter().any(|(_, read)| read.is_code)
     }
 
-    /// The constants of the program, which reads what `reads` says: the plan's own, or the same elsewhere.
+    /// The constants of the program, which reads what `reads` says: the query's own, or the same elsewhere.
     pub(super) fn globals(&self, reads: &Reads, want_hist: bool) -> Vec<Global> {
         let flag = |name, value: bool| Global::u32(name, u32::from(value));
         let texts: Vec<(u32, u32)> = self.keys.iter().map(|(_, read)| read.text_at()).collect();

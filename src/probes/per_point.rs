@@ -20,7 +20,7 @@ pub fn check_point(host: &Host, def: &ProbeDef, params: &Params, pids: &[u32]) -
 
 /// What is to be done at each of the points that one name stands for.
 #[derive(Debug)]
-pub(super) struct Plans<P> {
+pub(super) struct PerPoint<P> {
     /// At least one.
     pub(super) each: Vec<P>,
     /// Why there are not more, for people.
@@ -41,17 +41,17 @@ pub(super) fn named(host: &Host, params: &Params, pids: &[u32]) -> Result<Vec<Po
     }
 }
 
-/// Makes a plan for each point. Of several, those that have not what is asked for are left out; that all lack it is an error.
-pub(super) fn plans<P>(
+/// Makes what is to be done at each point. Of several, those that have not what is asked for are left out; that all lack it is an error.
+pub(super) fn per_point<P>(
     points: Vec<Point>,
     params: &Params,
-    plan: impl Fn(Reads) -> Result<P, PointError>,
-) -> Result<Plans<P>, PointError> {
+    make: impl Fn(Reads) -> Result<P, PointError>,
+) -> Result<PerPoint<P>, PointError> {
     let (mut each, mut left_out) = (Vec::new(), Vec::new());
     let count = points.len();
     for point in points {
-        match Reads::of(point, params.text("filter").unwrap_or_default()).and_then(&plan) {
-            Ok(planned) => each.push(planned),
+        match Reads::of(point, params.text("filter").unwrap_or_default()).and_then(&make) {
+            Ok(made) => each.push(made),
             Err(error) => left_out.push(error),
         }
     }
@@ -59,10 +59,10 @@ pub(super) fn plans<P>(
     match left_out.into_iter().next() {
         Some(error) if each.is_empty() => Err(error),
         None if each.is_empty() => Err(wrong("there is nothing to look at".into())),
-        None => Ok(Plans { each, notes: Vec::new() }),
+        None => Ok(PerPoint { each, notes: Vec::new() }),
         Some(error) => {
             let note = format!("{others} of {count} points are left out; {}", error.message);
-            Ok(Plans { each, notes: vec![note] })
+            Ok(PerPoint { each, notes: vec![note] })
         }
     }
 }

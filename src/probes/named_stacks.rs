@@ -1,4 +1,4 @@
-//! Stacks that a program of kept.h has named by what they hold. Sums by stack are made in the kernel, so what is read grows with the number
+//! Stacks that a program of named_stacks.h has named by what they hold. Sums by stack are made in the kernel, so what is read grows with the number
 //! of stacks, not with that of events.
 
 use std::collections::{HashMap, HashSet};
@@ -19,7 +19,7 @@ const TABLE: &str = "kept_stacks";
 
 /// Stacks by name, of kernel and programs, as far as they were asked for.
 #[derive(Debug, Default)]
-pub(super) struct Kept {
+pub(super) struct NamedStacks {
     known: HashMap<u64, Vec<u64>>,
     /// Those in the kernel's table, as far as we have seen them.
     there: HashSet<u64>,
@@ -27,7 +27,7 @@ pub(super) struct Kept {
     at_return: bool,
 }
 
-impl Kept {
+impl NamedStacks {
     /// For stacks of programs that are taken when a function returns: the call stands right before the first address too.
     pub(super) fn at_return() -> Self {
         Self { at_return: true, ..Self::default() }
@@ -102,7 +102,7 @@ impl Kept {
     }
 }
 
-/// What found a table of kept.h full: sums, stacks.
+/// What found a table of named_stacks.h full: sums, stacks.
 pub(super) fn lost(object: &mut Object) -> Result<Vec<(&'static str, u64)>, Unavailable> {
     let names = ["waits of more kinds than the table holds", "stacks that found no room"];
     Ok(names.into_iter().zip(object.take_counts("lost")?).collect())

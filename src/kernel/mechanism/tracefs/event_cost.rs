@@ -37,7 +37,7 @@ pub struct Spent {
 
 /// Adds up what tracing costs.
 #[derive(Debug)]
-pub struct Toll {
+pub struct EventCost {
     /// Seconds that one event costs the task in which it happens.
     each: f64,
     is_measured: bool,
@@ -45,7 +45,7 @@ pub struct Toll {
     own: f64,
 }
 
-impl Toll {
+impl EventCost {
     /// Of events that are written into a buffer. The instance is one that was just made: off, and nothing chosen yet.
     pub fn of_events(instance: &Instance, host: &Host) -> Result<Self, Unavailable> {
         const ENABLE: &str = "events/syscalls/sys_enter_getpgid/enable";
@@ -134,16 +134,16 @@ mod tests {
 
     #[test]
     fn events_cost_what_one_takes_and_what_was_done_for_them() {
-        let mut toll = Toll::new(Some(1e-6), EVENT_SECONDS);
-        assert_eq!(toll.of(2_000_000), Spent { events: 2_000_000, cpu_seconds: 2.0, each: 1e-6, is_measured: true });
-        let sum: u64 = toll.adding(|| (0..3_000_000_u64).map(std::hint::black_box).sum());
-        assert!(sum > 0 && toll.of(0).cpu_seconds > 0.0, "{toll:?}");
+        let mut cost = EventCost::new(Some(1e-6), EVENT_SECONDS);
+        assert_eq!(cost.of(2_000_000), Spent { events: 2_000_000, cpu_seconds: 2.0, each: 1e-6, is_measured: true });
+        let sum: u64 = cost.adding(|| (0..3_000_000_u64).map(std::hint::black_box).sum());
+        assert!(sum > 0 && cost.of(0).cpu_seconds > 0.0, "{cost:?}");
     }
 
     #[test]
     fn what_could_not_be_measured_is_said_to_be_so() {
         for measured in [None, Some(-1e-9), Some(f64::NAN)] {
-            let spent = Toll::new(measured, 3e-7).of(10);
+            let spent = EventCost::new(measured, 3e-7).of(10);
             assert!(!spent.is_measured && spent.each == 3e-7, "{spent:?}");
         }
     }
