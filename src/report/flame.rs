@@ -7,6 +7,7 @@ use super::calls::{Calls, Family, Function, LeftOut, MAX_DEPTH, Node, is_real};
 use super::escape::visible_within;
 use super::shade::Shade;
 use super::shown::{Html, Shown};
+use super::svg::element;
 use crate::shown;
 use rdiag_model::probe::Stacks;
 use rdiag_model::quantity;
@@ -88,22 +89,23 @@ impl Picture {
     }
 
     pub(super) fn on_page(&self) -> Option<Svg> {
-        Some(shown!("{}</svg>", self.draw(ON_PAGE, "")?))
+        let (attributes, drawn) = self.draw(ON_PAGE)?;
+        Some(element("flame", &attributes, &drawn))
     }
 
     pub(super) fn in_file(&self) -> Option<Svg> {
-        let drawn = self.draw(IN_FILE, " xmlns=\"http://www.w3.org/2000/svg\"")?;
-        Some(shown!(
-            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n{}<style>svg {{ background: #fff; color: #1d2126 }}\n{}</style>\
-             <script><![CDATA[\n{}]]></script></svg>\n",
-            drawn,
+        let (attributes, mut drawn) = self.draw(IN_FILE)?;
+        drawn.push(shown!(
+            "<style>svg {{ background: #fff; color: #1d2126 }}\n{}</style><script><![CDATA[\n{}]]></script>",
             STYLE,
             SCRIPT
-        ))
+        ));
+        let attributes = shown!("xmlns=\"http://www.w3.org/2000/svg\" {}", attributes);
+        Some(shown!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n{}\n", element("flame", &attributes, &drawn)))
     }
 
-    /// The picture without its end.
-    fn draw(&self, most: usize, attributes: &'static str) -> Option<Svg> {
+    /// The attributes of the picture, and what is in it.
+    fn draw(&self, most: usize) -> Option<(Svg, Svg)> {
         let drawn = self.calls.whole();
         if !is_real(drawn) {
             return None;
@@ -113,14 +115,13 @@ impl Picture {
         let root = (rows - 1) as f64 * ROW;
         let height = root + 3.6 * ROW;
         let title = escaped(&self.title);
-        let mut svg: Svg = shown!(
-            "<svg class=\"flame\"{} viewBox=\"0 0 {} {:.0}\" role=\"img\" aria-label=\"Flame graph: {}\" \
-             font-family=\"monospace\" font-size=\"12\">",
-            attributes,
+        let attributes = shown!(
+            "viewBox=\"0 0 {} {:.0}\" role=\"img\" aria-label=\"Flame graph: {}\" font-family=\"monospace\" font-size=\"12\"",
             WIDTH,
             height,
             title
         );
+        let mut svg = Svg::new();
         let all = nodes.iter().filter(|node| node.parent.is_none());
         let all = all.fold([0.0; 2], |sum, node| [sum[0] + node.values[0], sum[1] + node.values[1]]);
         frame(&mut svg, Svg::of("a"), "all", &self.figures("all", all), "", (0.0, WIDTH, root));
@@ -141,7 +142,7 @@ impl Picture {
             let text = Svg::text_within(text, 300);
             svg.push(shown!("<text x=\"3\" y=\"{:.0}\" fill=\"currentColor\">{}</text>", y, text));
         }
-        Some(svg)
+        Some((attributes, svg))
     }
 
     /// What stands in a frame's title behind its name.

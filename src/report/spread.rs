@@ -1,6 +1,7 @@
 //! Distributions of durations as small pictures that share one axis, so that they can be compared.
 
 use super::shown::{Html, Shown};
+use super::svg;
 use crate::shown;
 use rdiag_model::profile::Bin;
 use rdiag_model::quantity::percent;
@@ -16,7 +17,7 @@ const HIGHEST: f64 = 108.0;
 const WIDEST: f64 = 44.0;
 /// Names on the axis stand at least so far apart.
 const APART: f64 = 56.0;
-/// Colours by which the style sheet finds elements, as in `svg`.
+/// Colours; that of words gives way to the one in the style sheet.
 const CURVE: &str = "#2F5D8A";
 const GRID: &str = "#E4E4DF";
 const LABEL: &str = "#5C6370";
@@ -59,7 +60,7 @@ pub(super) fn picture(bins: &[Bin], axis: Axis) -> Shown<Html> {
     let share = |part: f64, whole: f64| Some(part / whole).filter(|share| share.is_finite()).unwrap_or(0.0);
     let shares = |bin: &Bin| [share(bin.count as f64, count), share(bin.seconds, seconds)];
     let most = bins.iter().flat_map(shares).fold(0.0, f64::max);
-    let mut out: Shown<Html> = shown!("<svg class=\"plot\" viewBox=\"0 0 {} {}\" aria-hidden=\"true\">", WIDTH, HEIGHT);
+    let mut out = Shown::new();
     for (part, y) in [(1.0, FLOOR - HIGHEST), (0.5, FLOOR - HIGHEST / 2.0), (0.0, FLOOR)] {
         out.push(shown!(
             "<path d=\"M{} {:.1}H{}\" stroke=\"{}\"/><text x=\"{:.0}\" y=\"{:.0}\" text-anchor=\"end\" fill=\"{}\">{}</text>",
@@ -93,8 +94,7 @@ pub(super) fn picture(bins: &[Bin], axis: Axis) -> Shown<Html> {
         }
     }
     out.push(names(axis));
-    out.push("</svg>");
-    out
+    svg::element("plot", &shown!("viewBox=\"0 0 {} {}\" aria-hidden=\"true\"", WIDTH, HEIGHT), &out)
 }
 
 /// Powers of ten below the axis.

@@ -18,6 +18,22 @@ use crate::shown;
 /// Width of the part of a picture that is stretched.
 const WIDE: f64 = 1000.0;
 
+/// A picture: its class, the other attributes of its element, and what is drawn.
+pub(super) fn element(class: &'static str, attributes: &Shown<Html>, drawn: &Shown<Html>) -> Shown<Html> {
+    shown!("<svg class=\"{}\" {}>{}</svg>", class, attributes, drawn)
+}
+
+/// A picture as wide as the page; what it shows is said beside it.
+fn wide(class: &'static str, height: f64, drawn: &Shown<Html>) -> Shown<Html> {
+    element(class, &shown!("height=\"{:.0}\" aria-hidden=\"true\"", height), drawn)
+}
+
+/// The same with all of it stretched.
+fn strip(height: u32, drawn: &Shown<Html>) -> Shown<Html> {
+    let attributes = shown!("viewBox=\"0 0 1000 {}\" preserveAspectRatio=\"none\" aria-hidden=\"true\"", height);
+    element("strip", &attributes, drawn)
+}
+
 /// What is stretched over the width of a picture, between two heights in pixels: x from 0 to [`WIDE`], y in pixels.
 fn stretched(top: f64, height: f64, content: &Shown<Html>) -> Shown<Html> {
     shown!(
@@ -59,7 +75,7 @@ pub(super) struct Stretch {
 
 /// A bar of coloured stretches, as wide as the page.
 pub(super) fn stretches(parts: &[Stretch], height: u32) -> Shown<Html> {
-    let mut out = strip(height);
+    let mut out = Shown::new();
     for part in parts {
         let (x, width) = (part.from * 1000.0, (part.until - part.from) * 1000.0);
         if !(x.is_finite() && width > 0.05) {
@@ -74,8 +90,7 @@ pub(super) fn stretches(parts: &[Stretch], height: u32) -> Shown<Html> {
             Shown::<Html>::text(&part.title)
         ));
     }
-    out.push("</svg>");
-    out
+    strip(height, &out)
 }
 
 /// Boxes of one colour, by shares of the width and, from the top, of the height: from, until, top, floor.
@@ -89,7 +104,7 @@ pub(super) struct Area {
 
 /// A strip of coloured boxes, as wide as the page: one element for each colour, however many boxes there are.
 pub(super) fn areas(areas: &[Area], height: u32) -> Shown<Html> {
-    let mut out = strip(height);
+    let mut out = Shown::new();
     for area in areas {
         out.push(shown!("<path class=\"{}\" d=\"", area.class));
         for [from, until, top, floor] in area.boxes.iter().filter(|of| of.iter().all(|edge| edge.is_finite())) {
@@ -99,10 +114,5 @@ pub(super) fn areas(areas: &[Area], height: u32) -> Shown<Html> {
         }
         out.push(shown!("\"><title>{}</title></path>", area.title));
     }
-    out.push("</svg>");
-    out
-}
-
-fn strip(height: u32) -> Shown<Html> {
-    shown!("<svg class=\"strip\" viewBox=\"0 0 1000 {}\" preserveAspectRatio=\"none\" aria-hidden=\"true\">", height)
+    strip(height, &out)
 }

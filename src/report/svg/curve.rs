@@ -1,7 +1,7 @@
 //! Curves of metrics, and bars of distributions.
 
 use super::scale::{levels, scale, tick};
-use super::{WIDE, rule, stretched, words};
+use super::{WIDE, rule, stretched, wide, words};
 use crate::report::shown::{Html, Shown};
 use crate::shown;
 use rdiag_model::probed::Bar;
@@ -20,10 +20,9 @@ const ABOVE: f64 = 14.0;
 const HEIGHT: f64 = 110.0;
 const BELOW: f64 = 18.0;
 
-/// The outer element with the lines and labels of the vertical axis.
-fn frame(bottom: f64, top: f64, suffix: &'static str) -> Shown<Html> {
-    let mut out: Shown<Html> =
-        shown!("<svg class=\"plot\" height=\"{:.0}\" aria-hidden=\"true\">", ABOVE + HEIGHT + BELOW);
+/// The lines and labels of the vertical axis.
+fn levelled(bottom: f64, top: f64, suffix: &'static str) -> Shown<Html> {
+    let mut out = Shown::new();
     for level in levels(bottom, top, 3) {
         let y = place(level, bottom, top) + ABOVE;
         out.push(rule(if level == 0.0 { "zero" } else { "grid" }, y));
@@ -55,7 +54,7 @@ pub(in crate::report) fn curve(plot: &Plot) -> Shown<Html> {
     let x = |at: f64| (at / end).clamp(0.0, 1.0) * WIDE;
     let y = |value: f64| place(value * factor, bottom, top);
 
-    let mut out = frame(bottom, top, suffix);
+    let mut out = levelled(bottom, top, suffix);
     let mut drawn = Shown::new();
     for segment in &segments {
         let mut line: Shown<Html> = Shown::new();
@@ -89,8 +88,7 @@ pub(in crate::report) fn curve(plot: &Plot) -> Shown<Html> {
     for share in [0.0, 0.5, 1.0] {
         out.push(words("tick", share, ABOVE + HEIGHT + BELOW - 4.0, &format!("{} s", tick(end * share))));
     }
-    out.push("</svg>");
-    out
+    wide("plot", ABOVE + HEIGHT + BELOW, &out)
 }
 
 /// Draws how many values fall between powers of two.
@@ -100,7 +98,7 @@ pub(in crate::report) fn bars(bars: &[Bar], unit: Unit) -> Shown<Html> {
     let (factor, suffix) = scale(Unit::Count, most);
     let top = most * factor * 1.08;
     let slot = 1.0 / bars.len().max(FEW_BARS) as f64;
-    let mut out = frame(0.0, top, suffix);
+    let mut out = levelled(0.0, top, suffix);
     let labelled = bars.len().div_ceil(5).max(2);
     for (at, bar) in bars.iter().enumerate() {
         let left = at as f64 * slot;
@@ -118,8 +116,7 @@ pub(in crate::report) fn bars(bars: &[Bar], unit: Unit) -> Shown<Html> {
             out.push(words("tick", left, ABOVE + HEIGHT + BELOW - 4.0, &with_unit(bar.from, unit)));
         }
     }
-    out.push("</svg>");
-    out
+    wide("plot", ABOVE + HEIGHT + BELOW, &out)
 }
 
 /// Runs of points between gaps.

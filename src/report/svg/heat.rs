@@ -1,6 +1,6 @@
 //! Heat maps: time from left to right, latency upwards, the darker the more.
 
-use super::{WIDE, stretched, words};
+use super::{WIDE, stretched, wide, words};
 use crate::report::shown::{Html, Shown};
 use crate::shown;
 use rdiag_model::Unit;
@@ -45,9 +45,7 @@ pub(in crate::report) fn heat(map: &HeatMap) -> Shown<Html> {
             fields.push(shown!("<path class=\"{}\" d=\"{}\"/>", class, path));
         }
     }
-    let mut out: Shown<Html> =
-        shown!("<svg class=\"plot heat-map\" height=\"{:.0}\" aria-hidden=\"true\">", ABOVE + height + BELOW);
-    out.push(stretched(ABOVE, height, &fields));
+    let mut out = stretched(ABOVE, height, &fields);
     let every = (LABELS / band).ceil().max(1.0) as usize;
     let bounds = bands.iter().map(|band| band.from).chain(bands.last().map(|band| band.below));
     for (at, bound) in bounds.enumerate().filter(|(at, _)| at % every == 0) {
@@ -57,8 +55,7 @@ pub(in crate::report) fn heat(map: &HeatMap) -> Shown<Html> {
         let at = LEFT + share * (1.0 - LEFT);
         out.push(words("tick", at, ABOVE + height + BELOW - 4.0, &seconds(map.seconds * share)));
     }
-    out.push("</svg>");
-    out
+    wide("plot heat-map", ABOVE + height + BELOW, &out)
 }
 
 /// The shade of a field: by the logarithm, so that one event among hundreds is still seen.

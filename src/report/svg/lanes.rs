@@ -1,7 +1,7 @@
 //! The host over the run: lanes, the bands of findings, the axis below them, and the small curves of processes. Each interval is drawn as
 //! what it is, one value for a stretch of time.
 
-use super::{WIDE, rule, stretched, words};
+use super::{WIDE, rule, stretched, wide, words};
 use crate::report::shown::{Html, Shown};
 use crate::shown;
 use rdiag_model::quantity::{seconds, with_unit};
@@ -47,8 +47,7 @@ pub(in crate::report) fn lane(lane: &Lane, timeline: &Timeline) -> Shown<Html> {
 /// One lane in which stretches without a figure are framed, so that they are not taken for 0.
 pub(in crate::report) fn gapped(lane: &Lane, timeline: &Timeline, gaps: &[Span]) -> Shown<Html> {
     let height = LABEL + LANE;
-    let mut out = begun("lane", height);
-    out.push(windows(timeline, height));
+    let mut out = windows(timeline, height);
     out.push(rule("grid", LABEL));
     out.push(rule("zero", height));
     let mut floors: Vec<Vec<f64>> = Vec::new();
@@ -90,20 +89,17 @@ pub(in crate::report) fn gapped(lane: &Lane, timeline: &Timeline, gaps: &[Span])
     if !lane.curves.is_empty() {
         out.push(words("tick", 1.0, LABEL - 2.0, &with_unit(lane.top, lane.unit)));
     }
-    out.push("</svg>");
-    out
+    wide("lane", height, &out)
 }
 
 /// When a finding held.
 pub(in crate::report) fn band(band: &Band, timeline: &Timeline) -> Shown<Html> {
-    let mut out = begun("band", BAND);
-    out.push(windows(timeline, BAND));
+    let mut out = windows(timeline, BAND);
     let class = if band.exact { "exact" } else { "around" };
     for span in band.spans.iter().take(MAX) {
         out.push(boxed(class, span, timeline.seconds, 1.0, BAND - 2.0));
     }
-    out.push("</svg>");
-    out
+    wide("band", BAND, &out)
 }
 
 /// The axis, with the ends of the windows.
@@ -117,7 +113,7 @@ pub(in crate::report) fn axis(timeline: &Timeline) -> Shown<Html> {
 
 /// An axis with labels at shares of its width, in their order. One that would stand upon the one before it is left out; the ends are not.
 pub(in crate::report) fn labelled(labels: &[(f64, String)], apart: f64) -> Shown<Html> {
-    let mut out = begun("axis", AXIS);
+    let mut out = Shown::new();
     let mut last = -1.0;
     for (x, label) in labels {
         if *x >= 1.0 || (x - last >= apart && *x <= 0.98 - apart) {
@@ -128,8 +124,7 @@ pub(in crate::report) fn labelled(labels: &[(f64, String)], apart: f64) -> Shown
             }
         }
     }
-    out.push("</svg>");
-    out
+    wide("axis", AXIS, &out)
 }
 
 /// A small curve; `most` is the top of its scale.
@@ -140,14 +135,7 @@ pub(in crate::report) fn spark(values: &[Option<f64>], most: f64) -> Shown<Html>
         value.map(|value| Step { from: place(slot), until: place(slot + 1), floor: 0.0, top: share(value, most) })
     };
     let steps: Vec<Option<Step>> = values.iter().take(MAX).enumerate().map(step).collect();
-    let mut out = begun("spark", SPARK);
-    out.push(stretched(0.0, SPARK, &shown!("<path d=\"{}\"/>", areas(&steps, SPARK))));
-    out.push("</svg>");
-    out
-}
-
-fn begun(class: &'static str, height: f64) -> Shown<Html> {
-    shown!("<svg class=\"{}\" height=\"{:.0}\" aria-hidden=\"true\">", class, height)
+    wide("spark", SPARK, &stretched(0.0, SPARK, &shown!("<path d=\"{}\"/>", areas(&steps, SPARK))))
 }
 
 /// The measured windows, behind what is drawn.
