@@ -1,5 +1,5 @@
-//! Stacks that a program of named_stacks.h has named by what they hold. Sums by stack are made in the kernel, so what is read grows with the number
-//! of stacks, not with that of events.
+//! Stacks that a program of named_stacks.h has named by what they hold. Sums by stack are made in the kernel, so what is read grows with
+//! the number of stacks, not with that of events.
 
 use std::collections::{HashMap, HashSet};
 

@@ -6,7 +6,7 @@ use super::hot_words as words;
 use super::probe_words;
 use super::probed::{first_rows, whole};
 use super::schedule::Line;
-use super::shapes::Teller;
+use super::shapes::ShapeWriter;
 use super::shown::{Shown, Terminal};
 use super::words::counted;
 use crate::report::terminal::Style;
@@ -61,7 +61,7 @@ struct Full<'s> {
     style: &'s Style,
 }
 
-impl Teller for Full<'_> {
+impl ShapeWriter for Full<'_> {
     const CALLS: usize = 1_000;
 
     fn title(&mut self, title: &str) {

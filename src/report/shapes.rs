@@ -1,5 +1,5 @@
 //! What probes measured, told as text: the one place that goes through the shapes of outputs. In what medium, and in how many words, is
-//! up to who tells it.
+//! up to its writer.
 
 use super::probe_words as words;
 use super::schedule::{self, Line};
@@ -8,7 +8,7 @@ use rdiag_model::probe::ProbeTable;
 use rdiag_model::probed::{Distributions, ProbedOutput, StackSums};
 
 /// A way to show outputs: in full on a terminal, there in a few lines of a report, or as Markdown.
-pub(super) trait Teller {
+pub(super) trait ShapeWriter {
     /// Calls that are told at most.
     const CALLS: usize;
     /// Levels of calls that are told.

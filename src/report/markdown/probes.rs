@@ -1,6 +1,6 @@
 //! What the probes inside the kernel measured, as Markdown.
 
-use super::super::{hot_words, probe_words as words, schedule::Line, shapes::Teller, words::some};
+use super::super::{hot_words, probe_words as words, schedule::Line, shapes::ShapeWriter, words::some};
 use super::{Text, code, plural, table, text, titles};
 use crate::shown;
 use rdiag_model::call_trace::Call;
@@ -55,7 +55,7 @@ pub(super) fn probe(probed: &Probed) -> Text {
     out
 }
 
-impl Teller for Text {
+impl ShapeWriter for Text {
     const CALLS: usize = 20;
     const LEVELS: usize = 6;
 

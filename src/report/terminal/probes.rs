@@ -1,7 +1,7 @@
 //! Who and why: what the probes inside the kernel measured, in a few lines each.
 
 use super::super::schedule::Line;
-use super::super::shapes::Teller;
+use super::super::shapes::ShapeWriter;
 use super::super::words::some;
 use super::super::{hot_words, probe_words as words};
 use super::{Page, Paint, Text, blanks, seen};
@@ -61,7 +61,7 @@ impl Page {
     }
 }
 
-impl Teller for Page {
+impl ShapeWriter for Page {
     const CALLS: usize = 15;
 
     fn title(&mut self, title: &str) {
