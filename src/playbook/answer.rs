@@ -2,6 +2,8 @@
 //!
 //! A cause is judged by rules, each of which can detect it alone: with one of them judged, the cause is. What takes several rules together
 //! is a condition (`when`) in the language of rules.
+//!
+//! Steps have the ids of `use-method` where they ask the same, so that a recording of that playbook answers every symptom.
 
 mod judge;
 mod lint;

@@ -1,4 +1,5 @@
-//! What formats for other programs are made of: a report, and of its recording, where that is at hand, what no report holds.
+//! What formats for other programs are made of: a report, and of its recording, where that is at hand, what no report holds:
+//! single runs, the schedule, the wall clock.
 
 mod runs;
 mod time;

@@ -3,6 +3,8 @@
 //! The time of a reading is the middle of its own start and end on CLOCK_MONOTONIC, and rates are divided by the distances of those times,
 //! never by the nominal interval. A source that does not answer in time is left behind with its thread (`worker.rs`); what it read before
 //! stays.
+//!
+//! What was read is written down before probes are read and names looked up, and again before it is judged.
 
 mod follow;
 mod part;

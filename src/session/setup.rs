@@ -1,4 +1,7 @@
 //! How the host is set up, without what is to stay on it.
+//!
+//! It is read on a thread that a hanging file cannot hold up. What disks and interfaces are for, by which hosts compare, follows from it
+//! (`roles.rs`).
 
 use sha2::Digest as _;
 

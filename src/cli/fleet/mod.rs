@@ -1,4 +1,7 @@
 //! `rdiag fleet`: many recordings, judged one at a time, and what they have in common.
+//!
+//! A few dozen recordings at a time go to a confined reader of their own (`judging.rs`), and another confined process adds up what readers
+//! say of each host.
 
 mod files;
 mod holding;

@@ -1,5 +1,9 @@
 //! A time that is over, as a recording: from what the recorder kept. Rules judge it like any other; what only a probe could have told is a
 //! gap.
+//!
+//! Blocks and tail are cut and joined (`join.rs`). What other programs recorded becomes such a recording, too (`elsewhere/`). What changed
+//! around that time follows from comparing blocks (`changes/`), how it is on earlier days from comparing readings (`usual.rs`): no rule asks
+//! for either.
 
 mod around;
 mod beside;
