@@ -192,7 +192,7 @@ mod tests {
             vec![busy(Sign::Above, 0.5), value(Sign::Below, 2.0)],
             all(&[above(0.1), vec![Asked::Share]]),
         ] {
-            assert!(!is_beyond(0.95, &[asked.clone()]), "{asked:?}");
+            assert!(!is_beyond(0.95, std::slice::from_ref(&asked)), "{asked:?}");
         }
         let not = |finding: Finding| assert!(!judged(&finding, &[above(0.2)]).0);
         not(Finding { value: None, ..quiet(0.75) });
