@@ -2,8 +2,8 @@
 //! gap.
 //!
 //! Blocks and tail are cut and joined (`join.rs`). What other programs recorded becomes such a recording, too (`elsewhere/`). What changed
-//! around that time follows from comparing blocks (`changes/`), how it is on earlier days from comparing readings (`usual.rs`): no rule asks
-//! for either.
+//! around that time follows from comparing blocks (`changes/`), how it is on earlier days from comparing readings (`usual.rs`): no rule
+//! asks for either.
 
 mod around;
 mod beside;
