@@ -25,8 +25,7 @@ pub struct Finding {
     /// How far to trust it.
     pub confidence: Confidence,
     /// What lowers the confidence.
-    #[schemars(with = "Vec<String>")]
-    pub confidence_reasons: Vec<Doubt>,
+    pub confidence_reasons: Vec<String>,
     /// The sentence for people.
     pub summary: String,
     /// The judged value over the window, in `unit`.
@@ -75,83 +74,15 @@ pub struct Threshold {
     pub hold: Option<usize>,
     /// `default`, or the file that overrides it.
     pub origin: String,
-    /// Whether the condition for `info` asks for what happened before the window. Documents hold the condition and not this: it is found
-    /// out again where one is read.
-    #[serde(skip)]
-    pub past: Past,
 }
 
-/// Whether something counts what happened before the window, too.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Past {
-    /// Only what happened in the window.
-    #[default]
-    Apart,
-    /// Since something of the host was made, a control group or a file system.
-    Counted,
-    /// Since the kernel started.
-    SinceBoot,
-}
-
-impl Past {
-    /// How a part of such a metric's id ends.
-    const ENDS: [(&str, Self); 3] =
-        [("since_boot", Self::SinceBoot), ("so_far", Self::Counted), ("recorded_errors", Self::Counted)];
-
-    /// What a metric counts, which its id says; a statistic may follow.
-    #[must_use]
-    pub fn of_metric(id: &str) -> Self {
-        let of_part = |part: &str| Self::ENDS.iter().find(|(end, _)| part.ends_with(end)).map(|(_, past)| *past);
-        id.split('.').filter_map(of_part).max().unwrap_or_default()
-    }
-}
-
-/// The conditions of a rule as data, as far as they are comparisons with numbers.
+/// The conditions of a rule as numbers, as far as they are comparisons of `value`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Levels {
     /// The number that `value` is compared with, of conditions that are no more than that.
     pub by_status: BTreeMap<Status, f64>,
     /// Whether a condition asks for a low value.
     pub low_is_bad: bool,
-    /// The ways in which one of its conditions holds: all that is asked of one of these.
-    pub alternatives: Vec<Vec<Asked>>,
-}
-
-/// One of the things that a condition asks for.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Asked {
-    /// `value > 0.2`: the judged figure on one side of a number; of numbers by the kind of device, the smallest.
-    Value(Sign, f64),
-    /// `value > 0.001 * network.interface.receive.per_second.mean`: the judged figure beyond a share of something else.
-    Share,
-    /// `cpu.busy.ratio.mean > 0.5`: that many of other figures, added up.
-    Others(Vec<Figure>, Sign, f64),
-    /// Anything else.
-    Else,
-}
-
-/// The side of a number on which a figure is to be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sign {
-    /// `<`
-    Below,
-    /// `<=`
-    AtMost,
-    /// `==`
-    Equal,
-    /// `>=`
-    AtLeast,
-    /// `>`
-    Above,
-}
-
-/// A figure of a metric.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Figure {
-    /// The metric's id.
-    pub metric: String,
-    /// Its total over the window, or else its mean.
-    pub is_total: bool,
 }
 
 /// A pointer to a reading, with what it said.
@@ -203,37 +134,31 @@ pub struct Culprit {
 /// Below so many seconds, ticks and short bursts are much of what a window shows.
 pub const SHORT_WINDOW_SECONDS: f64 = 4.5;
 
-/// A reason for less confidence: a sentence, which is all that documents hold of it.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(from = "String", into = "String")]
-pub struct Doubt {
-    /// What speaks against trusting a figure.
-    pub why: String,
-    /// What kind of reason that is.
-    pub kind: DoubtKind,
+/// How the reason begins for which a kernel log without a line rules nothing out.
+pub const UNREAD_RECORDS: &str = "records of the kernel log that were overwritten before they could be read:";
+
+/// How metrics are called that count what happened before the window, too.
+const OF_THE_PAST: [&str; 3] = ["since_boot", "so_far", "recorded_errors"];
+
+/// Whether a metric, or one that a condition asks for, counts what happened before the window, too.
+#[must_use]
+pub fn counts_the_past(metric: &str) -> bool {
+    OF_THE_PAST.iter().any(|name| metric.contains(name))
 }
 
-/// Kinds of reasons that a report treats in ways of their own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum DoubtKind {
-    /// None of these.
-    Other,
-    /// Ticks and short bursts are much of what a short window shows.
-    ShortWindow,
-    /// Records of the kernel log were overwritten before they could be read: that it has no line rules nothing out.
-    UnreadRecords,
+/// How the reason begins for which less is concluded from a short window.
+const SHORT_WINDOW: &str = "the window was only";
+
+/// The reason for which less is concluded from a short window.
+#[must_use]
+pub fn short_window(seconds: f64) -> String {
+    format!("{SHORT_WINDOW} {seconds:.1} s long")
 }
 
-impl From<String> for Doubt {
-    fn from(why: String) -> Self {
-        Self { why, kind: DoubtKind::Other }
-    }
-}
-
-impl From<Doubt> for String {
-    fn from(doubt: Doubt) -> Self {
-        doubt.why
-    }
+/// Whether that is what a reason says.
+#[must_use]
+pub fn is_short_window(reason: &str) -> bool {
+    reason.starts_with(SHORT_WINDOW)
 }
 
 impl Finding {
@@ -246,7 +171,9 @@ impl Finding {
     /// Whether its events were all long before the window: history.
     #[must_use]
     pub fn is_past(&self) -> bool {
-        self.status == Status::Info && self.value == Some(0.0) && self.threshold.past > Past::Apart
+        self.status == Status::Info
+            && self.value == Some(0.0)
+            && self.threshold.conditions.get(Status::Info.word()).is_some_and(|condition| counts_the_past(condition))
     }
 }
 

@@ -16,7 +16,7 @@ pub fn build(parts: Parts<'_>) -> Report {
     order::sort(&mut findings, levels);
     context::complete(&mut findings, recording);
     if let Some(answer) = &mut answer {
-        answers::complete(answer, &mut findings, levels);
+        answers::complete(answer, &mut findings);
     }
     for finding in &mut findings {
         order::judged_first(finding);
@@ -60,7 +60,7 @@ pub fn build(parts: Parts<'_>) -> Report {
         matrix,
         probes,
         steps,
-        ruled_out: verdict::ruled_out(&findings, levels),
+        ruled_out: verdict::ruled_out(&findings),
         coverage,
         top: top::tables(metrics),
         timeline,

@@ -174,7 +174,7 @@ mod tests {
     fn what_is_over_is_history_even_where_its_rule_is_of_the_family() {
         let mut past = finding("cgroup.errors.oom", Status::Info);
         past.value = Some(0.0);
-        past.threshold.past = rdiag_model::finding::Past::Counted;
+        past.threshold.conditions.insert("info".into(), "so_far > 0".into());
         let findings = [finding("cgroup.saturation.memory", Status::Critical), past];
         let fired = of(&findings);
         assert_eq!((fired.problems.len(), fired.notes.len(), fired.history.len()), (1, 0, 1));

@@ -82,7 +82,7 @@ impl<'r> Gist<'r> {
         let said = |finding: &Finding| {
             let word = words::confidence(finding.confidence);
             let reason = finding.confidence_reasons.first().filter(|_| finding.confidence < Confidence::High);
-            reason.map_or_else(|| word.to_owned(), |reason| format!("{word} ({})", reason.why))
+            reason.map_or_else(|| word.to_owned(), |reason| format!("{word} ({reason})"))
         };
         let mut leads = self.problems.iter().map(|problem| problem.lead);
         let first = leads.next()?;
@@ -125,7 +125,6 @@ pub(super) fn rows(report: &Report) -> Rows<'_> {
 mod tests {
     use super::*;
     use crate::report::sample::finding;
-    use rdiag_model::finding::Past;
 
     fn problem(lead: &Finding) -> Problem<'_> {
         Problem { lead, others: Vec::new(), sentence: None, who: None, label: "who" }
@@ -137,7 +136,7 @@ mod tests {
             (finding("tasks.errors.zombies", Status::Info), finding("memory.errors.oom", Status::Info));
         over.value = Some(0.0);
         over.title = "OOM kills".into();
-        over.threshold.past = Past::SinceBoot;
+        over.threshold.conditions.insert("info".into(), "memory.oom_kills_since_boot.count.last > 0".into());
         let report = crate::report::sample::report(vec![now, over]);
         let [_, (_, notes), history] = Gist::of(&report).lists();
         assert_eq!(notes.len(), 1);
@@ -149,7 +148,7 @@ mod tests {
         let sure = finding("cpu.saturation", Status::Critical);
         let mut short = finding("memory.saturation", Status::Warning);
         short.confidence = Confidence::Low;
-        short.confidence_reasons = ["the window was only 2 s", "another"].map(|why| why.to_owned().into()).into();
+        short.confidence_reasons = vec!["the window was only 2 s".into(), "another".into()];
         let said = |problems: Vec<Problem<'_>>| Gist { problems, ..Gist::default() }.confidence();
         assert_eq!(said(Vec::new()), None);
         assert_eq!(said(vec![problem(&sure), problem(&sure)]).unwrap(), "high");

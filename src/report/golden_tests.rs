@@ -52,7 +52,6 @@ fn with_events_before() -> Vec<rdiag_model::Finding> {
         over.title = title.into();
         over.value = Some(0.0);
         over.threshold.conditions.insert("info".into(), "x_since_boot.count.last > 0".into());
-        over.threshold.past = rdiag_model::finding::Past::SinceBoot;
         findings.push(over);
     }
     findings

@@ -2,7 +2,6 @@
 
 use unicode_width::UnicodeWidthStr as _;
 
-use super::hot::hot;
 use super::probe::{EVENT, Text, below, cells, headings, limits, line, stacks_text, table_text};
 use crate::report::terminal::Style;
 use crate::shown;
@@ -52,7 +51,7 @@ impl Live {
             if let Output::Stacks(stacks) = output
                 && !stacks.stacks.is_empty()
             {
-                out.push(stacks_text(stacks, &hot(stacks)));
+                out.push(stacks_text(stacks));
             }
         }
         out.push(limits(result));

@@ -73,7 +73,6 @@ mod sample_probes;
 mod schedule;
 mod sentence;
 mod shade;
-mod shapes;
 pub mod shown;
 pub mod speedscope;
 mod spread;

@@ -1,9 +1,11 @@
 //! What happened before the window, and how long before: history without an age reads like news.
 
 use super::words;
-use rdiag_model::finding::Past;
 use rdiag_model::quantity::seconds;
-use rdiag_model::{Facts, Finding};
+use rdiag_model::{Facts, Finding, Status};
+
+/// How metrics are called that count since the kernel started.
+const SINCE_BOOT: &str = "since_boot";
 
 /// The heading of what happened before the window, which a title begins with that stands alone.
 pub(super) const BEFORE: &str = "Before the window";
@@ -45,7 +47,9 @@ fn age(finding: &Finding, host: &Facts) -> String {
     if let Some(since) = since {
         return format!(" (last seen {} earlier)", seconds(since));
     }
-    if finding.threshold.past == Past::SinceBoot { " (since boot)".into() } else { String::new() }
+    // Others count since a group was made, or since a file system was.
+    let info = finding.threshold.conditions.get(Status::Info.word());
+    if info.is_some_and(|condition| condition.contains(SINCE_BOOT)) { " (since boot)".into() } else { String::new() }
 }
 
 /// When a line was written, in seconds since boot: `[72.640] Out of memory: …`.
@@ -58,13 +62,12 @@ fn stamp(line: &str) -> Option<f64> {
 mod tests {
     use super::*;
     use crate::report::sample::finding;
-    use rdiag_model::Status;
 
-    fn titled(log: &[&str], uptime_seconds: f64, counts: Past) -> String {
+    fn titled(log: &[&str], uptime_seconds: f64, condition: &str) -> String {
         let mut past = finding("memory.errors.oom", Status::Info);
         past.title = "OOM kills".into();
         past.log = log.iter().map(|line| (*line).to_owned()).collect();
-        past.threshold.past = counts;
+        past.threshold.conditions.insert("info".into(), condition.into());
         let title = title(&past, &Facts { uptime_seconds, ..Facts::default() });
         assert_eq!(format!("Before the window: {}", below_heading(&title)), title);
         title
@@ -77,7 +80,8 @@ mod tests {
             "[3600.500] Killed process 298 (dd)",
             "[100.000] Killed process 1 (a)",
         ];
-        assert_eq!(titled(&log, 7200.5, Past::SinceBoot), "Before the window: OOM kills (last seen 60.0 min earlier)");
+        let condition = "memory.oom_kills_since_boot.count.last > 0";
+        assert_eq!(titled(&log, 7200.5, condition), "Before the window: OOM kills (last seen 60.0 min earlier)");
     }
 
     #[test]
@@ -102,11 +106,12 @@ mod tests {
 
     #[test]
     fn without_a_time_it_is_since_boot_and_what_counts_from_elsewhere_has_no_age() {
+        let condition = "memory.oom_kills_since_boot.count.last > 0";
         let since_boot = "Before the window: OOM kills (since boot)";
-        assert_eq!(titled(&[], 7200.0, Past::SinceBoot), since_boot);
+        assert_eq!(titled(&[], 7200.0, condition), since_boot);
         // No uptime, a clock that is ahead of it, and lines that no kernel wrote.
-        assert_eq!(titled(&["[72.640] Killed"], 0.0, Past::SinceBoot), since_boot);
-        assert_eq!(titled(&["[inf] Killed", "[] Killed", "Killed", "[x] Killed"], 7200.0, Past::SinceBoot), since_boot);
-        assert_eq!(titled(&[], 7200.0, Past::Counted), "Before the window: OOM kills");
+        assert_eq!(titled(&["[72.640] Killed"], 0.0, condition), since_boot);
+        assert_eq!(titled(&["[inf] Killed", "[] Killed", "Killed", "[x] Killed"], 7200.0, condition), since_boot);
+        assert_eq!(titled(&[], 7200.0, "filesystem.recorded_errors.count.last > 0"), "Before the window: OOM kills");
     }
 }

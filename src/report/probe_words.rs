@@ -1,12 +1,12 @@
 //! The words about probes that all renderers share. Names within are as they were found: renderers escape what they show.
 
 use super::words::counted;
+use rdiag_model::Unit;
 use rdiag_model::call_trace::{Call, CallTrace};
 use rdiag_model::heat::HeatMap;
 use rdiag_model::probe::{Cell, Column, CostOf, ProbeTable, Row};
 use rdiag_model::probed::{Distribution, Probed, ProbedOutput, StackSums};
 use rdiag_model::quantity::{number, percent, seconds, with_unit};
-use rdiag_model::{Report, Unit};
 
 /// `4321 values, median 12.0 µs, p99 4.10 ms, longest 24.0 ms`.
 pub(super) fn key_figures(row: &Distribution, unit: Unit) -> String {
@@ -215,12 +215,7 @@ pub(super) fn cut(trace: &CallTrace, hidden: usize) -> String {
     if parts.is_empty() { String::new() } else { format!("Not shown: {}.", parts.join("; ")) }
 }
 
-/// The probes that saw nothing, which need no more than a line, and the others.
-pub(super) fn by_silence(report: &Report) -> (Vec<&Probed>, Vec<&Probed>) {
-    report.probes.iter().partition(|probed| is_empty(probed) && limits(probed).is_empty())
-}
-
-/// Whether it saw nothing at all.
+/// Whether it saw anything at all.
 pub(super) fn is_empty(probed: &Probed) -> bool {
     probed.outputs.iter().all(|output| match output {
         ProbedOutput::Histogram(all) => all.rows.iter().all(|row| row.count == 0),

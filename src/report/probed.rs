@@ -14,39 +14,22 @@ use rdiag_model::probed::{Distribution, Distributions, Probed, ProbedOutput, Sta
 use rdiag_model::report::StepOutcome;
 use rdiag_model::{Evidence, Finding, Formula, Metrics, Reading, Recording, Source};
 
+/// Rows of a table; the recording has all of them.
+const MAX_ROWS: usize = 50;
+/// Single events.
+const MAX_EVENTS: usize = 200;
+/// Calls as they happened.
+const MAX_CALLS: usize = 1_000;
+/// Pieces of time of a schedule.
+const MAX_PIECES: usize = 200;
+/// Distributions of one kind.
+const MAX_DISTRIBUTIONS: usize = 20;
+/// Stacks, enough for a flame graph.
+const MAX_STACKS: usize = 1_000;
+/// Frames of one stack.
+const MAX_DEPTH: usize = 256;
 /// Outputs of one probe, and its attachments, losses and notes.
 const MAX_ITEMS: usize = 40;
-
-/// How much of an output is kept.
-struct Bounds {
-    /// Rows of a table.
-    rows: usize,
-    /// Single events.
-    events: usize,
-    /// Calls as they happened.
-    calls: usize,
-    /// Pieces of time of a schedule.
-    pieces: usize,
-    /// Distributions of one kind.
-    distributions: usize,
-    stacks: usize,
-    /// Frames of one stack.
-    frames: usize,
-}
-
-/// For a report; the recording has all of it. The stacks are enough for a flame graph.
-const REPORT: Bounds =
-    Bounds { rows: 50, events: 200, calls: 1_000, pieces: 200, distributions: 20, stacks: 1_000, frames: 256 };
-/// All that was measured. There are many pieces for each column of a terminal, so that none of them seems to begin late.
-const ALL: Bounds = Bounds {
-    rows: usize::MAX,
-    events: usize::MAX,
-    calls: usize::MAX,
-    pieces: 2_000,
-    distributions: usize::MAX,
-    stacks: usize::MAX,
-    frames: usize::MAX,
-};
 
 /// The probes that ran: first those that findings cite, in the order of the findings; last those that saw nothing.
 pub(super) fn probed(
@@ -156,26 +139,21 @@ fn outputs(output: &Output, seconds: f64) -> Vec<ProbedOutput> {
         Output::Events(table) => heat(table, seconds).map(ProbedOutput::Heat),
         _ => None,
     };
-    picture.into_iter().chain([within(output, &REPORT)]).collect()
+    picture.into_iter().chain([first_of(output)]).collect()
 }
 
-/// All of an output, with the figures that people read.
-pub(super) fn whole(output: &Output) -> ProbedOutput {
-    within(output, &ALL)
-}
-
-fn within(output: &Output, bounds: &Bounds) -> ProbedOutput {
+fn first_of(output: &Output) -> ProbedOutput {
     match output {
-        Output::Histogram(histogram) => ProbedOutput::Histogram(distributions(histogram, bounds.distributions)),
-        Output::Table(table) => ProbedOutput::Table(first_rows(table, bounds.rows)),
-        Output::Events(table) => ProbedOutput::Events(first_rows(table, bounds.events)),
-        Output::Stacks(stacks) => ProbedOutput::Stacks(stack_sums(stacks, bounds)),
-        Output::Calls(trace) => ProbedOutput::Calls(trace.first(bounds.calls)),
-        Output::Schedule(all) => ProbedOutput::Schedule(strips(all, bounds.pieces)),
+        Output::Histogram(histogram) => ProbedOutput::Histogram(distributions(histogram)),
+        Output::Table(table) => ProbedOutput::Table(first_rows(table, MAX_ROWS)),
+        Output::Events(table) => ProbedOutput::Events(first_rows(table, MAX_EVENTS)),
+        Output::Stacks(stacks) => ProbedOutput::Stacks(stack_sums(stacks)),
+        Output::Calls(trace) => ProbedOutput::Calls(trace.first(MAX_CALLS)),
+        Output::Schedule(all) => ProbedOutput::Schedule(strips(all, MAX_PIECES)),
     }
 }
 
-fn distributions(histogram: &Histogram, most: usize) -> Distributions {
+fn distributions(histogram: &Histogram) -> Distributions {
     let row = |row: &HistogramRow| Distribution {
         instance: row.instance.clone(),
         count: row.count,
@@ -192,13 +170,13 @@ fn distributions(histogram: &Histogram, most: usize) -> Distributions {
         title: histogram.title.clone(),
         unit: histogram.unit,
         dimension: histogram.dimension.clone(),
-        rows: histogram.rows.iter().take(most).map(row).collect(),
-        others: histogram.rows.len().saturating_sub(most),
+        rows: histogram.rows.iter().take(MAX_DISTRIBUTIONS).map(row).collect(),
+        others: histogram.rows.len().saturating_sub(MAX_DISTRIBUTIONS),
     }
 }
 
 /// The table with its first rows; sums over the rest are kept where the table has such sums.
-pub(super) fn first_rows(table: &ProbeTable, most: usize) -> ProbeTable {
+fn first_rows(table: &ProbeTable, most: usize) -> ProbeTable {
     let mut kept = table.clone();
     let cut = kept.rows.split_off(most.min(kept.rows.len()));
     kept.others = kept.others.saturating_add(cut.len() as u64);
@@ -211,15 +189,15 @@ pub(super) fn first_rows(table: &ProbeTable, most: usize) -> ProbeTable {
 }
 
 /// The largest stacks, with the frames that they need.
-fn stack_sums(all: &Stacks, bounds: &Bounds) -> StackSums {
+fn stack_sums(all: &Stacks) -> StackSums {
     let whole: f64 = all.stacks.iter().map(|stack| stack.value).sum::<f64>() + all.others;
-    let left_out: f64 = all.stacks.iter().skip(bounds.stacks).map(|stack| stack.value).sum();
+    let left_out: f64 = all.stacks.iter().skip(MAX_STACKS).map(|stack| stack.value).sum();
     let mut places: BTreeMap<u32, u32> = BTreeMap::new();
     let mut frames = Vec::new();
     let mut kept = Vec::new();
-    for stack in all.stacks.iter().take(bounds.stacks) {
+    for stack in all.stacks.iter().take(MAX_STACKS) {
         let mut own = Vec::new();
-        for at in stack.frames.iter().take(bounds.frames) {
+        for at in stack.frames.iter().take(MAX_DEPTH) {
             let Some(frame) = all.frames.get(*at as usize) else { continue };
             let next = frames.len() as u32;
             let place = *places.entry(*at).or_insert(next);

@@ -14,9 +14,8 @@ mod weight;
 
 use super::armor::{ArmorError, bare};
 use bounds::{Head, bounded};
-use rdiag_judge::rules;
 use rdiag_model::recording::FORMAT_VERSION;
-use rdiag_model::{Recording, Report, Status};
+use rdiag_model::{Recording, Report};
 
 /// A recording is never larger unpacked, since it has ten bytes of text for each of its values; a gzip bomb is.
 pub const LARGEST: u64 = 256 << 20;
@@ -100,14 +99,10 @@ pub fn read_report(bytes: &[u8]) -> Result<Report, StoreError> {
     bounded(bytes)?;
     weight::bounded(bytes)?;
     numbers::bounded(bytes, numbers::OF_REPORT)?;
-    let mut report: Report = serde_json::from_slice(bytes).map_err(|error| {
+    let report: Report = serde_json::from_slice(bytes).map_err(|error| {
         let foreign = format!("it is no report.json ({error}); a recording is judged with `rdiag analyze`");
         if error.is_eof() { StoreError::Truncated } else { StoreError::Foreign(foreign) }
     })?;
-    for threshold in report.findings.iter_mut().map(|finding| &mut finding.threshold) {
-        let info = threshold.conditions.get(Status::Info.word());
-        threshold.past = info.map(|condition| rules::expression::past(condition)).unwrap_or_default();
-    }
     match report.format_version {
         rdiag_model::report::FORMAT_VERSION => Ok(report),
         found => Err(StoreError::Version { found: found.into() }),

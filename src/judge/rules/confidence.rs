@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use rdiag_model::finding::{Doubt, DoubtKind, SHORT_WINDOW_SECONDS};
+use rdiag_model::finding::{SHORT_WINDOW_SECONDS, short_window};
 use rdiag_model::{Confidence, Metrics, Reading};
 
 /// Reasons for less confidence that come from the data behind a finding. `confirmed` is a metric of which the kernel log says the same.
@@ -11,18 +11,16 @@ pub(super) fn reasons(
     cited: &BTreeSet<String>,
     instance: &str,
     confirmed: Option<&str>,
-) -> Vec<Doubt> {
+) -> Vec<String> {
     let mut reasons = BTreeSet::new();
     if metrics.seconds > 0.0 && metrics.seconds < SHORT_WINDOW_SECONDS {
-        let why = format!("the window was only {:.1} s long", metrics.seconds);
-        reasons.insert(Doubt { why, kind: DoubtKind::ShortWindow });
+        reasons.insert(short_window(metrics.seconds));
     }
     for id in cited {
         reasons.extend(metrics.notes.get(id).into_iter().flatten().cloned());
         let Some(Reading::Measured { rank, source, instances, .. }) = metrics.readings.get(id) else { continue };
         if *rank > 0 && confirmed != Some(id.as_str()) {
-            let why = format!("{id} was taken from {source}; the better source for it gave nothing on this host");
-            reasons.insert(why.into());
+            reasons.insert(format!("{id} was taken from {source}; the better source for it gave nothing on this host"));
         }
         let stats = instances.get(instance).or_else(|| instances.get(""));
         if let Some(Ok(stats)) = stats
@@ -30,14 +28,14 @@ pub(super) fn reasons(
         {
             let left_out =
                 if stats.discarded == 1 { "1 interval".into() } else { format!("{} intervals", stats.discarded) };
-            reasons.insert(format!("{id} leaves out {left_out}: the counter was reset").into());
+            reasons.insert(format!("{id} leaves out {left_out}: the counter was reset"));
         }
     }
     reasons.into_iter().collect()
 }
 
 /// One reason costs one step, a second one the other.
-pub(super) fn level(reasons: &[Doubt]) -> Confidence {
+pub(super) fn level(reasons: &[String]) -> Confidence {
     match reasons.len() {
         0 => Confidence::High,
         1 => Confidence::Medium,
@@ -49,7 +47,7 @@ pub(super) fn level(reasons: &[Doubt]) -> Confidence {
 mod tests {
     use std::collections::{BTreeMap, BTreeSet};
 
-    use super::{Doubt, level, reasons};
+    use super::{level, reasons};
     use rdiag_model::{Confidence, Metrics, Reading, Stats, Unit};
 
     /// What is said of a metric in a window of so many seconds, from its best source or a fallback, with so many resets.
@@ -68,8 +66,7 @@ mod tests {
         };
         let readings = BTreeMap::from([("a.x.ratio".to_owned(), reading)]);
         let metrics = Metrics { readings, seconds, ..Metrics::default() };
-        let reasons = reasons(&metrics, &BTreeSet::from(["a.x.ratio".to_owned()]), "", confirmed);
-        reasons.into_iter().map(String::from).collect()
+        reasons(&metrics, &BTreeSet::from(["a.x.ratio".to_owned()]), "", confirmed)
     }
 
     #[test]
@@ -93,7 +90,7 @@ mod tests {
 
     #[test]
     fn each_reason_costs_a_step() {
-        let all: Vec<Doubt> = said(4.0, 1, 1).into_iter().map(Doubt::from).collect();
+        let all = said(4.0, 1, 1);
         assert_eq!(level(&[]), Confidence::High);
         assert_eq!(level(&all[..1]), Confidence::Medium);
         assert_eq!((level(&all[..2]), level(&all)), (Confidence::Low, Confidence::Low));

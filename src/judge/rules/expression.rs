@@ -8,7 +8,6 @@ use minijinja::{Environment, Error, ErrorKind, Expression, Template, UndefinedBe
 
 use super::references::{Reference, all_references};
 use super::{aggregates, bounds, culprit, filters, paths};
-use rdiag_model::finding::Past;
 use rdiag_model::{Facts, Metrics, Status};
 
 /// Steps that evaluating one expression may take; rules are not trusted.
@@ -47,11 +46,6 @@ impl Compiled<'_> {
         paths.iter().filter_map(|path| path.strip_prefix("label.").map(str::to_owned)).collect()
     }
 
-    /// Whether a metric that it refers to counts what happened before the window.
-    pub(super) fn past(&self) -> Past {
-        self.paths().iter().map(|path| Past::of_metric(path)).max().unwrap_or_default()
-    }
-
     /// Evaluates it.
     pub fn eval(&self, context: &Value) -> Result<Value, Error> {
         self.parsed.eval(context.clone())
@@ -79,13 +73,6 @@ impl Compiled<'_> {
         }
         Err(Error::new(ErrorKind::InvalidOperation, "the value is not finite: something was divided by zero"))
     }
-}
-
-/// The same of a condition as a document holds it; of what is no condition, nothing is known.
-#[must_use]
-pub fn past(condition: &str) -> Past {
-    let parsed = bounds::expression(condition).and_then(|()| PLAIN.compile_expression(condition));
-    parsed.map(|parsed| Compiled { parsed, text: condition }.past()).unwrap_or_default()
 }
 
 /// A sentence with expressions in it, parsed once.
@@ -242,21 +229,6 @@ mod tests {
     fn the_knee_is_the_published_one() {
         for (servers, expected) in [(1.0, 0.50), (2.0, 0.58), (4.0, 0.66), (8.0, 0.74), (16.0, 0.81), (64.0, 0.90)] {
             assert!((knee(servers) - expected).abs() < 0.01, "{servers} servers: {}", knee(servers));
-        }
-    }
-
-    #[test]
-    fn a_condition_counts_the_past_by_the_metrics_that_it_cites() {
-        for (condition, counts) in [
-            ("kernel.log.disk.since_boot.count.last > 0", Past::SinceBoot),
-            ("value >= 1 or memory.oom_kills_since_boot.count.last > 0", Past::SinceBoot),
-            ("cgroup.memory.oom_kill_so_far.count.last > 0", Past::Counted),
-            ("filesystem.recorded_errors.count.last > 0", Past::Counted),
-            ("value > 0 and label.class == 'since_boot'", Past::Apart),
-            ("hardware.since_bootstrap.count.last > 0", Past::Apart),
-            ("since_boot >", Past::Apart),
-        ] {
-            assert_eq!(past(condition), counts, "{condition}");
         }
     }
 

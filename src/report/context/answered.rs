@@ -109,7 +109,7 @@ mod tests {
     fn what_is_over_answers_by_the_lines_of_the_log_that_are_shown() {
         let left = |log: &[&str]| {
             let mut past = Finding { value: Some(0.0), ..finding("kernel.errors.clocksource", Status::Info) };
-            past.threshold.past = rdiag_model::finding::Past::SinceBoot;
+            past.threshold.conditions.insert("info".into(), "since_boot > 0".into());
             past.log = log.iter().map(|line| (*line).to_owned()).collect();
             assert!(past.is_past());
             let steps = ["Check the kernel log for why (kernel.errors.clocksource)."];

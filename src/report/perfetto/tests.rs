@@ -86,7 +86,7 @@ fn findings_are_drawn_where_they_held() {
     assert_eq!(of(&drawn, "finding")[0]["args"]["drawn over"], "the window over which it was judged");
     let past = &mut report.findings[at];
     (past.status, past.value) = (rdiag_model::Status::Info, Some(0.0));
-    past.threshold.past = rdiag_model::finding::Past::SinceBoot;
+    past.threshold.conditions.insert("info".into(), "x.since_boot > 0".into());
     assert!(of(&events(&report, None, "X"), "finding").is_empty());
 }
 

@@ -1,15 +1,12 @@
 //! Who and why: what the probes inside the kernel measured, in a few lines each.
 
-use super::super::schedule::Line;
-use super::super::shapes::ShapeWriter;
+use super::super::schedule::{self, Line};
 use super::super::words::some;
 use super::super::{hot_words, probe_words as words};
 use super::{Page, Paint, Text, blanks, seen};
 use crate::shown;
 use rdiag_model::Report;
-use rdiag_model::call_trace::Call;
-use rdiag_model::probe::ProbeTable;
-use rdiag_model::probed::{Distributions, Probed, StackSums};
+use rdiag_model::probed::{Probed, ProbedOutput};
 
 /// Probes that are shown; the files have all of them.
 const MAX_PROBES: usize = 12;
@@ -17,6 +14,8 @@ const MAX_PROBES: usize = 12;
 const MAX_OUTPUTS: usize = 3;
 /// Rows of a table, distributions by key, stacks.
 const MAX_ROWS: usize = 3;
+/// Calls as they happened.
+const MAX_CALLS: usize = 15;
 /// Frames of a stack.
 const MAX_FRAMES: usize = 4;
 /// Losses and notes.
@@ -29,7 +28,8 @@ impl Page {
             return;
         }
         self.push("Inside the kernel: who and why", Paint::Bold);
-        let (silent, telling) = words::by_silence(report);
+        let (silent, telling): (Vec<&Probed>, Vec<&Probed>) =
+            report.probes.iter().partition(|probed| words::is_empty(probed) && words::limits(probed).is_empty());
         for probed in telling.iter().take(MAX_PROBES) {
             self.probe(probed);
         }
@@ -59,68 +59,61 @@ impl Page {
             self.item("    !", seen(limit), Paint::None, Paint::None);
         }
     }
-}
 
-impl ShapeWriter for Page {
-    const CALLS: usize = 15;
-
-    fn title(&mut self, title: &str) {
-        self.line(shown!("{}:", seen(title)), 4, Paint::None);
-    }
-
-    fn distributions(&mut self, all: &Distributions) {
-        if let [only] = all.rows.as_slice() {
-            let figures = Text::seen(words::key_figures(only, all.unit));
-            return self.line(shown!("{}: {}", seen(&all.title), figures), 4, Paint::None);
-        }
-        let nothing = if all.rows.is_empty() { " nothing" } else { "" };
-        self.line(shown!("{}:{}", seen(&all.title), nothing), 4, Paint::None);
-        for row in all.rows.iter().take(MAX_ROWS) {
-            let figures = Text::seen(words::key_figures(row, all.unit));
-            self.item("    -", shown!("{}: {}", seen(&row.instance), figures), Paint::None, Paint::None);
-        }
-    }
-
-    fn table(&mut self, table: &ProbeTable) {
-        for row in table.rows.iter().take(MAX_ROWS) {
-            let (who, figures) = words::row(table, row);
-            let between = if who.is_empty() || figures.is_empty() { "" } else { ": " };
-            let text = shown!("{}{}{}", seen(&who), between, seen(&figures));
-            self.item("    -", text, Paint::None, Paint::None);
-        }
-    }
-
-    fn stacks(&mut self, sums: &StackSums) {
-        if let Some(functions) = hot_words::functions(&sums.hot, MAX_ROWS) {
-            self.line(shown!("most in: {}", seen(functions)), 4, Paint::None);
-        }
-        for (who, frames) in (0..MAX_ROWS).filter_map(|at| words::stack(sums, at, MAX_FRAMES)) {
-            self.item("    -", shown!("{}: {}", seen(&who), seen(&frames)), Paint::None, Paint::None);
-        }
-    }
-
-    fn call(&mut self, call: &Call, depth: usize) {
-        let whose = words::whose(call);
-        let whose = if whose.is_empty() { Text::new() } else { shown!("  {}", seen(&whose)) };
-        let (took, function) = (Text::seen(words::took(call)), seen(&call.function));
-        self.line(shown!("{:>10}  {}{}{}", took, blanks(2 * depth), function, whose), 4, Paint::None);
-    }
-
-    fn calls_end(&mut self, _: usize, cut: &str) {
-        if !cut.is_empty() {
-            self.line(Text::seen(cut), 4, Paint::Dim);
-        }
-    }
-
-    fn picture_width(&self) -> usize {
-        self.width.saturating_sub(4)
-    }
-
-    fn picture(&mut self, lines: Vec<Line>) {
-        for line in lines {
-            match line {
-                Line::Drawn(text) => self.push(shown!("    {}", Text::seen(text)), Paint::None),
-                Line::Said(text) => self.line(Text::seen(text), 4, Paint::Dim),
+    fn output(&mut self, output: &ProbedOutput) {
+        match output {
+            ProbedOutput::Histogram(all) => {
+                if let [only] = all.rows.as_slice() {
+                    let figures = Text::seen(words::key_figures(only, all.unit));
+                    return self.line(shown!("{}: {}", seen(&all.title), figures), 4, Paint::None);
+                }
+                let nothing = if all.rows.is_empty() { " nothing" } else { "" };
+                self.line(shown!("{}:{}", seen(&all.title), nothing), 4, Paint::None);
+                for row in all.rows.iter().take(MAX_ROWS) {
+                    let figures = Text::seen(words::key_figures(row, all.unit));
+                    self.item("    -", shown!("{}: {}", seen(&row.instance), figures), Paint::None, Paint::None);
+                }
+            }
+            ProbedOutput::Table(table) | ProbedOutput::Events(table) => {
+                for row in table.rows.iter().take(MAX_ROWS) {
+                    let (who, figures) = words::row(table, row);
+                    let between = if who.is_empty() || figures.is_empty() { "" } else { ": " };
+                    let text = shown!("{}{}{}", seen(&who), between, seen(&figures));
+                    self.item("    -", text, Paint::None, Paint::None);
+                }
+            }
+            // A picture for pages; what it counts is said by the table of events.
+            ProbedOutput::Heat(_) => {}
+            ProbedOutput::Calls(trace) => {
+                self.line(shown!("{}:", seen(&trace.title)), 4, Paint::None);
+                for (call, depth) in trace.calls.iter().zip(trace.depths()).take(MAX_CALLS) {
+                    let whose = words::whose(call);
+                    let whose = if whose.is_empty() { Text::new() } else { shown!("  {}", seen(&whose)) };
+                    let (took, function) = (Text::seen(words::took(call)), seen(&call.function));
+                    let text = shown!("{:>10}  {}{}{}", took, blanks(2 * depth), function, whose);
+                    self.line(text, 4, Paint::None);
+                }
+                let cut = words::cut(trace, trace.calls.len().saturating_sub(MAX_CALLS));
+                if !cut.is_empty() {
+                    self.line(Text::seen(cut), 4, Paint::Dim);
+                }
+            }
+            ProbedOutput::Schedule(strips) => {
+                self.line(shown!("{}:", seen(&strips.title)), 4, Paint::None);
+                for line in schedule::lines(strips, self.width.saturating_sub(4)) {
+                    match line {
+                        Line::Drawn(text) => self.push(shown!("    {}", Text::seen(text)), Paint::None),
+                        Line::Said(text) => self.line(Text::seen(text), 4, Paint::Dim),
+                    }
+                }
+            }
+            ProbedOutput::Stacks(sums) => {
+                if let Some(functions) = hot_words::functions(&sums.hot, MAX_ROWS) {
+                    self.line(shown!("most in: {}", seen(functions)), 4, Paint::None);
+                }
+                for (who, frames) in (0..MAX_ROWS).filter_map(|at| words::stack(sums, at, MAX_FRAMES)) {
+                    self.item("    -", shown!("{}: {}", seen(&who), seen(&frames)), Paint::None, Paint::None);
+                }
             }
         }
     }

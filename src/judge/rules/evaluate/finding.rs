@@ -6,7 +6,7 @@ use serde::Deserialize as _;
 use super::{Judge, Needs, PreparedRule};
 use crate::rules::culprit::LEAST_SHARE;
 use crate::rules::{Next, Rule};
-use rdiag_model::finding::{Past, Threshold};
+use rdiag_model::finding::Threshold;
 use rdiag_model::quantity::with_unit;
 use rdiag_model::{
     Confidence, Culprit, Evidence, Finding, Kind, LogLine, Reading, Reason, Resource, Status, Unavailable,
@@ -41,12 +41,7 @@ impl Judge<'_> {
             summary: String::new(),
             value: None,
             unit: rule.unit,
-            threshold: Threshold {
-                conditions: conditions.collect(),
-                hold: rule.hold,
-                origin: origin.to_owned(),
-                past: Past::default(),
-            },
+            threshold: Threshold { conditions: conditions.collect(), hold: rule.hold, origin: origin.to_owned() },
             window_seconds: self.scope.metrics.seconds,
             held_intervals: None,
             evidence: Vec::new(),

@@ -8,7 +8,6 @@ use super::{Judge, detail};
 use crate::rules::Rule;
 use crate::rules::expression::{Compiled, Expressions, Sentence};
 use rdiag_model::Status;
-use rdiag_model::finding::Past;
 
 /// A rule, ready to be judged.
 pub(super) struct PreparedRule<'w> {
@@ -20,8 +19,6 @@ pub(super) struct PreparedRule<'w> {
     pub(super) value: Compiled<'w>,
     /// From the worst down, with their text.
     pub(super) conditions: Vec<(Status, &'w str, Compiled<'w>)>,
-    /// What its condition for `info` counts.
-    pub(super) past: Past,
     pub(super) applies: Option<Compiled<'w>>,
     pub(super) unless: Option<Compiled<'w>>,
     pub(super) culprit: Option<Compiled<'w>>,
@@ -59,22 +56,7 @@ impl Judge<'_> {
         for sentence in [&rule.says, &rule.quiet] {
             self.mentions(&mut needs, sentence);
         }
-        let info = conditions.iter().find(|(status, ..)| *status == Status::Info);
-        let past = info.map(|(.., condition)| condition.past()).unwrap_or_default();
         let (expressions, says, quiet) = (&self.expressions, OnceCell::new(), OnceCell::new());
-        Ok(PreparedRule {
-            rule,
-            origin,
-            needs,
-            value,
-            conditions,
-            past,
-            applies,
-            unless,
-            culprit,
-            expressions,
-            says,
-            quiet,
-        })
+        Ok(PreparedRule { rule, origin, needs, value, conditions, applies, unless, culprit, expressions, says, quiet })
     }
 }

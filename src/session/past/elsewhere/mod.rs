@@ -179,7 +179,7 @@ pub fn temper(analysis: &mut Analysis, origin: &Origin) {
         };
         if let Some(reason) = reason {
             finding.confidence = Confidence::Low;
-            finding.confidence_reasons.push(reason.into());
+            finding.confidence_reasons.push(reason);
         }
     }
 }
