@@ -6,7 +6,8 @@ use super::limit;
 use super::module;
 use super::place::{Place, Undo};
 use rdiag_kernel::host::Host;
-use rdiag_kernel::host::own::{self, boot_id};
+use rdiag_kernel::host::boot_id;
+use rdiag_own as own;
 
 /// How long ended processes may take to be gone, in seconds: a task that waits for a disk ends when the disk has answered.
 const PATIENCE_SECONDS: f64 = 8.0;
@@ -104,7 +105,7 @@ pub fn remove_folders(place: &Place) -> Result<usize, LabError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rdiag_kernel::host::own::Identity;
+    use rdiag_own::Identity;
 
     #[test]
     fn only_folders_of_the_lab_are_removed_and_a_second_time_finds_nothing() {

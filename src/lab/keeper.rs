@@ -12,8 +12,8 @@ use super::load::{self, Order};
 use super::module;
 use super::place::{Place, RunJob, Undo};
 use super::runner::disk;
-use rdiag_kernel::host::own::{self, Identity};
 use rdiag_kernel::host::{Host, files};
+use rdiag_own::{self as own, Identity};
 
 /// The hidden first argument that makes rdiag the keeper.
 pub const ARGUMENT: &str = "lab-keeper";

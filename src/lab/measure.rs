@@ -8,7 +8,8 @@ use super::census::{self, Census};
 use super::limit::Group;
 use super::load::elf::odd_entry;
 use super::reading::{LabMetric, Readings};
-use rdiag_kernel::host::{Host, files, own};
+use rdiag_kernel::host::{Host, files};
+use rdiag_own as own;
 use rdiag_proc::{LoadAverage, cpu_line, host_cpu};
 
 /// How long a thread of the meter sleeps at a time, in seconds.

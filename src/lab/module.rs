@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use super::error::LabError;
 use super::load::task::Task;
 use super::place::{Place, Run, Undo};
-use rdiag_kernel::host::own::kernel_module;
 use rdiag_kernel::host::{Host, files};
 use rdiag_model::{Reason, Unavailable};
+use rdiag_own::kernel_module;
 
 /// The source of the module that polls.
 const POLLER: &str = include_str!("../../lab-scenarios/modules/poller.c");

@@ -8,8 +8,9 @@ use super::place::Place;
 use super::runner::disk;
 use super::scenario::{Need, Variant};
 use super::watch::while_watched;
-use rdiag_kernel::host::{Host, files, own};
+use rdiag_kernel::host::{Host, files};
 use rdiag_model::{Reason, Unavailable};
+use rdiag_own as own;
 
 /// With a lower factor the difference drowns in noise.
 const LEAST_COST: f64 = 1.5;

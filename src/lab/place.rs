@@ -15,8 +15,8 @@ use super::limit::Limit;
 use super::load::task::Task;
 use super::reading::Readings;
 use rdiag_kernel::host::files::{self, Folder};
-use rdiag_kernel::host::own::Identity;
 use rdiag_kernel::may_be_asked;
+use rdiag_own::Identity;
 
 /// None of these files is larger.
 const MAX_BYTES: u64 = 4 << 20;

@@ -9,8 +9,8 @@ use super::load::{room, swap_file};
 use super::needs;
 use super::place::{Place, RunJob};
 use super::scenario::{Scenario, Variant};
-use rdiag_kernel::host::own;
 use rdiag_kernel::host::{Host, files};
+use rdiag_own as own;
 
 /// How long the host is looked at before anything is started, in seconds.
 const BASELINE_SECONDS: f64 = 2.0;

@@ -115,7 +115,8 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use rdiag_kernel::host::own::{Identity, boot_id};
+    use rdiag_kernel::host::boot_id;
+    use rdiag_own::Identity;
 
     const PASSWD: &str =
         "root:x:0:0::/root:/bin/sh\nbroken\nann:x:1000:1000:Ann:/home/ann:/bin/sh\nbob:x:1001:1001::home/bob:\n";

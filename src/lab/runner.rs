@@ -16,8 +16,9 @@ use super::plan::StartPlan;
 use super::reading::{LabMetric, Readings};
 use super::scenario::{Answer, Question, Scenario, Variant};
 use super::watch::{while_kept_to_one_cpu, while_watched};
-use rdiag_kernel::host::own::{self, Identity, boot_id};
+use rdiag_kernel::host::boot_id;
 use rdiag_kernel::host::{Host, files};
+use rdiag_own::{self as own, Identity};
 
 /// How long one look for the symptom takes, in seconds, and how many there are at most.
 const READY_SECONDS: f64 = 1.0;

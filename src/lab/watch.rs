@@ -9,8 +9,9 @@ use std::sync::mpsc::{Sender, channel};
 
 use crate::playbook::{Measure, Plan, PlannedStep};
 use crate::session::{self, Observer};
-use rdiag_kernel::host::{Host, own};
+use rdiag_kernel::host::Host;
 use rdiag_model::{Reason, Target, Unavailable};
+use rdiag_own as own;
 
 /// The probe that counts, and what.
 const PROBE: &str = "count";

@@ -22,7 +22,7 @@ use super::record::{self, Costs, Follow, Recorded, SoFar, WindowSpec};
 use super::run::{Observer, collectors_for, probes_for, work_of};
 use crate::playbook::{Plan, PlannedStep};
 use rdiag_kernel::host::SharedHost;
-use rdiag_kernel::host::own::release_memory;
+use rdiag_kernel::host::release_memory;
 use rdiag_kernel::host::rights::Phase;
 use rdiag_model::{Recording, Target, Window};
 

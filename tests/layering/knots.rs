@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{CRATES, sources};
+use super::{crate_of, sources};
 
 /// The largest knot that there is, in files. It may become smaller.
 const LARGEST: usize = 34;
@@ -59,12 +59,10 @@ fn edges() -> BTreeMap<String, BTreeSet<String>> {
 }
 
 fn module_of(name: &str) -> Module {
-    let mut parts: Module = name.trim_end_matches(".rs").split('/').map(str::to_owned).collect();
-    let krate = if CRATES.iter().any(|(krate, _)| parts.first().is_some_and(|first| first == krate)) {
-        format!("rdiag_{}", parts.remove(0))
-    } else {
-        "rdiag".into()
-    };
+    let folder = crate_of(name);
+    let within = folder.map_or(name, |folder| &name[folder.len() + 1..]);
+    let krate = folder.map_or("rdiag".into(), |folder| format!("rdiag_{}", folder.rsplit('/').next().unwrap()));
+    let mut parts: Module = within.trim_end_matches(".rs").split('/').map(str::to_owned).collect();
     if parts.last().is_some_and(|last| last == "mod" || last == "lib") {
         parts.pop();
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::bursts::compute_one_request;
 use super::{Order, STACK_BYTES, now, sleep};
-use rdiag_kernel::host::own::{self, CLock};
+use rdiag_own::{self as own, CLock};
 
 /// Runs so many threads until the time is over; with a rest of 0 they never leave the CPU by themselves.
 pub(super) fn serve_requests(order: &Order, threads: u32, busy: f64, rest: f64, on_one_cpu: bool) -> io::Result<()> {

@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
 use super::{CopyKind, Order, Tally, now, sleep};
-use rdiag_kernel::host::own::Mapping;
+use rdiag_own::Mapping;
 
 const MIB: usize = 1 << 20;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{Layout, Order, STACK_BYTES, Tally, now, sleep};
-use rdiag_kernel::host::own;
+use rdiag_own as own;
 
 /// Additions between two looks at the clock.
 const CHECKED_EVERY: u64 = 10_000;

@@ -4,7 +4,7 @@ use std::io;
 
 use super::bursts::compute_one_request;
 use super::{CrewKind, Order, STACK_BYTES, Tally, now, sleep};
-use rdiag_kernel::host::own;
+use rdiag_own as own;
 
 /// What each worker computes for, in seconds.
 const BUSY_SECONDS: f64 = 50e-6;

@@ -4,7 +4,7 @@ use std::io;
 use std::net::{Ipv4Addr, UdpSocket};
 
 use super::{Order, Tally, now, sleep};
-use rdiag_kernel::host::own;
+use rdiag_own as own;
 
 /// What one datagram holds, in bytes.
 const DATAGRAM_BYTES: u16 = 64;

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 
 use super::{Order, now, sleep};
-use rdiag_kernel::host::own;
+use rdiag_own as own;
 
 /// Opens the same file again and again and closes none, up to a limit of its own; then it is refused, and goes on trying.
 pub(super) fn open_without_closing(order: &Order, limit: u32, every: f64) -> io::Result<()> {

@@ -5,7 +5,7 @@ use std::io;
 use super::kinds::{FetchFrom, KernelContext};
 use super::{Order, Tally, now, sleep};
 use crate::lab::module;
-use rdiag_kernel::host::own::kernel_module;
+use rdiag_own::kernel_module;
 
 /// From one look at its count to the next, in seconds.
 const LOOK_SECONDS: f64 = 0.1;

@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::io;
 
 use super::{MemoryFrom, Order, Tally, now, sleep};
-use rdiag_kernel::host::own::Pages;
+use rdiag_own::Pages;
 
 /// What is taken from the heap at a time: less than what the C library would map (128 KiB).
 const BLOCK_BYTES: usize = 64 * 1024;

@@ -53,7 +53,7 @@ pub use table::swap_file;
 pub use task::Task;
 pub use work::Work;
 
-use rdiag_kernel::host::own::{self, Limits};
+use rdiag_own::{self as own, Limits};
 
 /// The hidden first argument of a process that is part of a load. It shows in lists of processes, so it gives nothing away.
 pub const ARGUMENT: &str = "--serve";

@@ -5,7 +5,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use super::{Flaw, Order, Tally, elf, now, sleep};
-use rdiag_kernel::host::own;
+use rdiag_own as own;
 
 /// The program that it tries to start.
 #[must_use]

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::{Order, TableOf, Tally, now, reads, sleep};
-use rdiag_kernel::host::own::{Mapping, Pages};
+use rdiag_own::{Mapping, Pages};
 
 /// The smallest pages of all processors that rdiag runs on.
 const PAGE_BYTES: usize = 4096;

@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::server::{PATIENCE, port_file, wait_for_server};
 use super::{Fault, Order, STACK_BYTES, Tally, now, sleep};
 use crate::lab::chance::Chance;
-use rdiag_kernel::host::{files, own};
+use rdiag_kernel::host::files;
+use rdiag_own as own;
 
 /// What a request and an answer hold, in bytes.
 const MESSAGE_BYTES: usize = 64;

@@ -42,9 +42,9 @@ use crate::history::{Block, Cost, FORMAT_VERSION, Header, Sample, Tail, write_bl
 use crate::playbook::Plan;
 use rdiag_collectors::{CollectorDef, PROCESS_CHANGES};
 use rdiag_kernel::host::files::Folder;
-use rdiag_kernel::host::own::{boot_id, release_memory};
 use rdiag_kernel::host::rights::{self, Phase, Work};
 use rdiag_kernel::host::{SharedHost, own_usage};
+use rdiag_kernel::host::{boot_id, release_memory};
 use rdiag_model::recording::Tool;
 
 /// Seconds after which it is asked again between samples whether there is an incident.

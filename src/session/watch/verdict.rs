@@ -12,7 +12,7 @@ use super::super::past::{Piece, Span, past_of};
 use super::super::record::Slot;
 use crate::history::{Block, Header, Resource, of_samples};
 use crate::playbook::Plan;
-use rdiag_kernel::host::own::release_memory;
+use rdiag_kernel::host::release_memory;
 use rdiag_kernel::host::{Zone, thread_usage};
 use rdiag_model::{CollectorRecord, Finding, Series, Status, quantity};
 

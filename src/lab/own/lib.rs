@@ -12,13 +12,13 @@ mod mount;
 mod network;
 mod pages;
 mod real_time;
-mod release;
 mod swap;
 
 use std::io::{self, Read as _, Write as _};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
+use rdiag_kernel::host::boot_id;
 use rdiag_proc::{Field, TaskStat};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
@@ -32,7 +32,6 @@ pub use mount::{may_mount, mount_small, unmount};
 pub use network::{enter_own_network, split_datagrams};
 pub use pages::Pages;
 pub use real_time::{FormerCpus, busy_priority, keep_to_one_cpu, let_back, usable_cpus, use_only};
-pub use release::release_memory;
 pub use swap::{add_swap, may_swap, remove_swap};
 
 /// No order to a process of rdiag's own is longer.
@@ -47,12 +46,6 @@ pub struct Identity {
     pub started: u64,
     /// /proc/sys/kernel/random/boot_id.
     pub boot: String,
-}
-
-/// The running boot of the machine; empty where /proc does not tell.
-#[must_use]
-pub fn boot_id() -> String {
-    text("/proc/sys/kernel/random/boot_id").trim().to_owned()
 }
 
 impl Identity {

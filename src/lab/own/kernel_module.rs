@@ -6,10 +6,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use rdiag_kernel::host::{Clock, files};
 use rustix::process::{Signal, kill_process};
 use rustix::system::{delete_module, finit_module, uname};
-
-use crate::host::{Clock, files};
 
 /// Building takes seconds; on an emulated CPU a minute.
 const BUILD_SECONDS: f64 = 240.0;

@@ -17,12 +17,17 @@ pub fn release_memory() {
     unsafe {
         libc::malloc_trim(0);
     }
-    for range in unchanged(&super::text("/proc/self/smaps")) {
+    for range in unchanged(&text("/proc/self/smaps")) {
         let start = with_exposed_provenance_mut::<c_void>(range.start);
         // SAFETY: the mapping cannot be written to, and holds no page but those of its file, which come back unchanged when they are
         // looked at.
         let _ = unsafe { madvise(start, range.len(), Advice::LinuxDontNeed) };
     }
+}
+
+fn text(path: &str) -> String {
+    #[expect(clippy::disallowed_methods, reason = "rdiag's own memory, not what is looked at")]
+    std::fs::read_to_string(path).unwrap_or_default()
 }
 
 /// Of /proc/PID/smaps, the mappings of files that can be neither written to nor have been: no page of theirs is in memory of its own
@@ -95,7 +100,7 @@ mod tests {
 
     /// Kilobytes of the mapping at an address that are in memory.
     fn resident(start: usize) -> u64 {
-        let smaps = crate::host::own::text("/proc/self/smaps");
+        let smaps = text("/proc/self/smaps");
         let mut lines = smaps.lines().skip_while(|line| !line.starts_with(&format!("{start:x}-")));
         let line = lines.find_map(|line| line.strip_prefix("Rss:")).unwrap();
         line.trim().trim_end_matches(" kB").parse().unwrap()
@@ -136,7 +141,7 @@ mod tests {
     #[cfg(target_env = "gnu")]
     fn what_was_allocated_and_freed_is_given_back() {
         let of_no_file = || {
-            let status = crate::host::own::text("/proc/self/status");
+            let status = text("/proc/self/status");
             let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
             line.trim().trim_end_matches(" kB").parse::<u64>().unwrap()
         };
