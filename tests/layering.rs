@@ -186,6 +186,16 @@ fn modules_import_only_what_the_architecture_allows() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// What stood at the root of such a crate could be imported past the table by all who import any room of it.
+#[test]
+fn a_crate_of_several_rooms_shows_none_of_their_insides_at_its_root() {
+    for root in ["lib.rs", "kernel/lib.rs", "judge/lib.rs"] {
+        let text = std::fs::read_to_string(path("src").join(root)).unwrap();
+        let shown = text.lines().find(|line| line.trim_start().starts_with("pub use "));
+        assert_eq!(shown, None, "src/{root}: name it in its room, where those are held to the table who import it");
+    }
+}
+
 /// The rooms that a line names: `report` of `crate::report::html`, `model` of `rdiag_model::Unit`, `host` of `rdiag_kernel::host::Host`.
 fn imported(line: &str) -> Vec<String> {
     let mut line = line.to_owned();

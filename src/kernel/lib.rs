@@ -5,9 +5,6 @@ pub mod classify;
 pub mod host;
 pub mod mechanism;
 
-/// Asked before any path of another user is, by those above too that know no mechanism.
-pub use mechanism::symbols::may_be_asked;
-
 #[cfg(test)]
 #[path = "../../tests/support/skip.rs"]
 mod skip;

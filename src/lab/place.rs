@@ -15,7 +15,7 @@ use super::limit::Limit;
 use super::load::task::Task;
 use super::reading::Readings;
 use rdiag_kernel::host::files::{self, Folder};
-use rdiag_kernel::may_be_asked;
+use rdiag_kernel::host::may_be_asked;
 use rdiag_own::Identity;
 
 /// None of these files is larger.

@@ -33,6 +33,7 @@ mod source;
 pub mod statvfs;
 mod stolen;
 mod tree;
+pub(crate) mod way;
 mod within;
 mod zone;
 
@@ -57,6 +58,7 @@ pub use same_file::same_open_file;
 pub use socket_owners::{SocketOwners, socket_owners, socket_owners_beside};
 pub use source::SourceError;
 pub use stolen::{CpuTicks, Stolen};
+pub use way::may_be_asked;
 pub use within::within;
 pub use zone::Zone;
 

@@ -6,8 +6,8 @@ use std::path::Path;
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _, SectionFlags, SymbolFlags};
 
 use super::{PointError, Program, bounds};
+use crate::host::way::Tree;
 use crate::host::{Host, SourceError};
-use crate::mechanism::symbols;
 use crate::mechanism::tracefs::select::fits;
 use rdiag_model::Reason;
 
@@ -84,7 +84,7 @@ fn from_here(file: &str) -> Option<String> {
 /// Where files are looked for.
 enum Files<'h> {
     /// A tree of a live host. A process may see file systems that never answer, so each step is looked at.
-    Live(Option<symbols::Tree>),
+    Live(Option<Tree>),
     /// A recorded host, or one that is looked at from outside: `""`, or the root of a process.
     Other(&'h Host, String),
 }
@@ -94,7 +94,7 @@ impl<'h> Files<'h> {
         if host.is_recorded() || host.is_seen_from_outside() {
             return Self::Other(host, process.map_or_else(String::new, |pid| format!("proc/{pid}/root/")));
         }
-        let tree = process.map_or_else(symbols::Tree::own, |pid| symbols::Tree::of(host, pid));
+        let tree = process.map_or_else(Tree::own, |pid| Tree::of(host, pid));
         // That of a process that has ended has no files.
         Self::Live(tree.ok())
     }

@@ -25,7 +25,6 @@ mod kernel;
 mod lookup;
 mod mapped;
 mod maps;
-mod mounts;
 mod open;
 mod perf_map;
 pub mod reader;
@@ -34,7 +33,6 @@ mod stacks;
 pub mod unwind;
 mod variables;
 mod vdso;
-mod walk;
 mod worker;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -44,8 +42,6 @@ pub use files::Files;
 pub use perf_map::OBJECT as COMPILED;
 use perf_map::PerfMaps;
 pub use stacks::{Part, Piece, Sample, Summary, calls, functions, is_start, summarize};
-pub(in crate::mechanism) use walk::Tree;
-pub use walk::may_be_asked;
 
 use crate::host::Host;
 use crate::mechanism::descriptors;

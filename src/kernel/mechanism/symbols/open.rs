@@ -2,7 +2,7 @@
 //!
 //! Paths and files belong to the user who runs the process. So a file is found without being opened (`O_PATH`), through no symbolic link;
 //! what it is, is asked of the kernel alone; and only a regular file is opened then. A file that a FUSE daemon serves is not (see
-//! [`super::mounts`]), nor is one looked for there (see [`super::walk`]).
+//! [`crate::host::way`]), nor is one looked for there.
 
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
@@ -10,8 +10,7 @@ use std::path::Path;
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Statx, StatxFlags, open, statx};
 
-use super::mounts::Mounts;
-use super::walk::{Links, Tree, mount_id};
+use crate::host::way::{Links, Mounts, Tree, mount_id};
 
 /// What tells a file in one state from every other.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Hash)]
@@ -125,5 +124,31 @@ impl Found {
         let id = mount_id(&self.handle).ok()?;
         let own = Mounts::own().and_then(|mounts| mounts.by_id(&id));
         own.or_else(|| Mounts::of(pid?)?.by_id(&id))
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "the test's own files")]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+    use crate::host::Host;
+
+    #[test]
+    fn no_file_of_proc_is_opened_whatever_leads_to_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let (link, file) = (folder.path().join("link"), folder.path().join("file"));
+        symlink("/proc/version", &link).unwrap();
+        std::fs::write(&file, "").unwrap();
+        let of_this_process = Tree::of(&Host::live(Path::new("/")), std::process::id()).unwrap();
+        for tree in [Tree::own().unwrap(), of_this_process] {
+            for path in ["/proc/version", link.to_str().unwrap()] {
+                let told = tree.open(path).unwrap_err().to_string();
+                assert_eq!(told, "it is on proc, where no program or library lies", "{path}");
+            }
+            assert!(tree.open(file.to_str().unwrap()).is_ok());
+            assert!(tree.open("/proc/self/exe").is_ok(), "it lies elsewhere");
+        }
     }
 }

@@ -10,8 +10,8 @@ use super::bounded::one_of_many;
 use super::lookup::MAX_NAME;
 use super::maps;
 use super::open::{self, Found, Identity};
-use super::walk::Tree;
 use crate::host::Host;
+use crate::host::way::Tree;
 
 /// What stands for the binary of code that no file holds.
 pub const OBJECT: &str = "[compiled at run time]";

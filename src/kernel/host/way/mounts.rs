@@ -28,7 +28,7 @@ const OF_KERNEL: [&str; 13] = [
 
 /// The mounts that a process sees (/proc/PID/mountinfo).
 #[derive(Debug)]
-pub(super) struct Mounts {
+pub(crate) struct Mounts {
     text: String,
     /// Whether a user who is not root here may have made them.
     is_of_user: bool,
@@ -36,19 +36,19 @@ pub(super) struct Mounts {
 
 impl Mounts {
     /// Those of this process.
-    pub(super) fn own() -> Option<Self> {
+    pub(crate) fn own() -> Option<Self> {
         let process = open("/proc/self", OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
         Some(Self { text: read(&process, LONGEST)?, is_of_user: false })
     }
 
     /// Those of another one.
-    pub(super) fn of(pid: u32) -> Option<Self> {
+    pub(crate) fn of(pid: u32) -> Option<Self> {
         let process = open(format!("/proc/{pid}"), OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
         Some(Self { text: read(&process, LONGEST_OF_OTHERS)?, is_of_user: is_in_other_namespace(&process) })
     }
 
     /// Whether the mount with this id may stall who asks it; none if it is not there.
-    pub(super) fn by_id(&self, id: &str) -> Option<Result<(), io::Error>> {
+    pub(crate) fn by_id(&self, id: &str) -> Option<Result<(), io::Error>> {
         self.lines().find(|mount| mount.id == id).map(|mount| self.judged(&mount))
     }
 
@@ -58,7 +58,7 @@ impl Mounts {
     }
 
     /// The same as [`Mounts::by_id`] of a mount with this device number.
-    pub(super) fn by_device(&self, device: (u32, u32)) -> Option<Result<(), io::Error>> {
+    pub(crate) fn by_device(&self, device: (u32, u32)) -> Option<Result<(), io::Error>> {
         let number = format!("{}:{}", device.0, device.1);
         self.lines().find(|mount| mount.device == number).map(|mount| self.judged(&mount))
     }

@@ -3,6 +3,8 @@
 //! Each part of a path is found (`O_PATH`) in the folder before it, and the mount that it lies on is judged before anything is looked for
 //! in it. So a file system that may never answer is not asked, whatever a user mounts or links meanwhile.
 
+mod mounts;
+
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -12,8 +14,10 @@ use std::path::{Component, Path};
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, StatxFlags, open, openat, readlinkat, statx};
 
-use super::mounts::{Mounts, is_in_other_namespace};
-use crate::host::Host;
+use super::Host;
+use mounts::is_in_other_namespace;
+
+pub(crate) use mounts::Mounts;
 
 /// Links that one way may lead through, as in the kernel.
 const MOST_LINKS: usize = 40;
@@ -23,7 +27,7 @@ const FOUND: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 
 /// Whether links on the way are followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::mechanism) enum Links {
+pub(crate) enum Links {
     /// Within the tree, as its process would.
     Followed,
     Refused,
@@ -31,7 +35,7 @@ pub(in crate::mechanism) enum Links {
 
 /// A tree of files: this process's own, or that of another one.
 #[derive(Debug)]
-pub(in crate::mechanism) struct Tree {
+pub(crate) struct Tree {
     root: OwnedFd,
     pid: Option<u32>,
     /// Whether its root may lie on a mount that is in no list, as a changed one (chroot) does: no user has made that.
@@ -43,7 +47,7 @@ impl Tree {
     ///
     /// # Errors
     /// When it cannot be opened.
-    pub(in crate::mechanism) fn own() -> io::Result<Self> {
+    pub(crate) fn own() -> io::Result<Self> {
         Ok(Self { root: open("/", FOUND | OFlags::DIRECTORY, Mode::empty())?, pid: None, may_be_unlisted: true })
     }
 
@@ -51,7 +55,7 @@ impl Tree {
     ///
     /// # Errors
     /// When it has ended or may not be looked into, and when its root is on a file system that may never answer.
-    pub(in crate::mechanism) fn of(host: &Host, pid: u32) -> io::Result<Self> {
+    pub(crate) fn of(host: &Host, pid: u32) -> io::Result<Self> {
         // All of it is asked of one process, though another one may get its number meanwhile.
         let process = open(host.locate(&format!("proc/{pid}")), FOUND | OFlags::DIRECTORY, Mode::empty())?;
         let root = openat(&process, "root", FOUND | OFlags::DIRECTORY, Mode::empty())?;
@@ -64,7 +68,7 @@ impl Tree {
     ///
     /// # Errors
     /// When it is not there, behind a link that is not followed, or on a file system that may never answer.
-    pub(in crate::mechanism) fn find(&self, path: &Path, links: Links) -> io::Result<OwnedFd> {
+    pub(crate) fn find(&self, path: &Path, links: Links) -> io::Result<OwnedFd> {
         let mut way = vec![self.root.try_clone()?];
         let mut mount = mount_id(&self.root)?;
         let mut rest: VecDeque<OsString> = parts(path).collect();
@@ -115,7 +119,7 @@ impl Tree {
     }
 
     /// Names in a folder, sorted; none where there is no such folder, or none that may be read.
-    pub(in crate::mechanism) fn list(&self, folder: &str) -> Vec<String> {
+    pub(crate) fn list(&self, folder: &str) -> Vec<String> {
         let Ok(found) = self.find(Path::new(folder), Links::Followed) else { return Vec::new() };
         #[expect(clippy::disallowed_methods, reason = "a folder that was found and judged")]
         let entries = std::fs::read_dir(format!("/proc/self/fd/{}", found.as_raw_fd()));
@@ -127,7 +131,7 @@ impl Tree {
     }
 
     /// Whether a path leads to a regular file.
-    pub(in crate::mechanism) fn is_file(&self, path: &str) -> bool {
+    pub(crate) fn is_file(&self, path: &str) -> bool {
         let how = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
         let found = self.find(Path::new(path), Links::Followed).ok();
         let stat = found.and_then(|found| statx(&found, "", how, StatxFlags::TYPE).ok());
@@ -135,14 +139,14 @@ impl Tree {
     }
 
     /// Whether what was found lies on proc, as this process or the tree's own sees its mounts.
-    pub(super) fn is_on_proc(&self, found: &OwnedFd) -> io::Result<bool> {
+    pub(crate) fn is_on_proc(&self, found: &OwnedFd) -> io::Result<bool> {
         let id = mount_id(found)?;
         let is_proc = |mounts: Option<Mounts>| mounts.is_some_and(|mounts| mounts.is_proc(&id));
         Ok(is_proc(Mounts::own()) || is_proc(self.pid.and_then(Mounts::of)))
     }
 
     /// Whether a user may have mounted something in it: any file that there is a path to, also one that they may not read.
-    pub(super) fn is_of_user(&self) -> bool {
+    pub(crate) fn is_of_user(&self) -> bool {
         !self.may_be_unlisted
     }
 
@@ -181,7 +185,7 @@ fn parts(path: &Path) -> impl Iterator<Item = OsString> + '_ {
 
 /// The number of the mount that something was found through.
 #[expect(clippy::disallowed_methods, reason = "the file is the kernel's, about this process")]
-pub(super) fn mount_id(found: &OwnedFd) -> io::Result<String> {
+pub(crate) fn mount_id(found: &OwnedFd) -> io::Result<String> {
     let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", found.as_raw_fd()))?;
     let id = info.lines().find_map(|line| line.strip_prefix("mnt_id:"));
     Ok(id.ok_or(io::ErrorKind::InvalidData)?.trim().to_owned())
@@ -261,23 +265,6 @@ mod tests {
             assert!(tree(root(), true).judge(&id).is_ok(), "a changed root");
             assert!(tree(root(), false).judge(&id).is_err(), "a user's");
             assert!(tree(own(), true).judge(&id).is_err(), "another mount");
-        }
-    }
-
-    #[test]
-    fn no_file_of_proc_is_opened_whatever_leads_to_it() {
-        let folder = tempfile::tempdir().unwrap();
-        let (link, file) = (folder.path().join("link"), folder.path().join("file"));
-        symlink("/proc/version", &link).unwrap();
-        std::fs::write(&file, "").unwrap();
-        let of_this_process = Tree::of(&Host::live(Path::new("/")), std::process::id()).unwrap();
-        for tree in [Tree::own().unwrap(), of_this_process] {
-            for path in ["/proc/version", link.to_str().unwrap()] {
-                let told = tree.open(path).unwrap_err().to_string();
-                assert_eq!(told, "it is on proc, where no program or library lies", "{path}");
-            }
-            assert!(tree.open(file.to_str().unwrap()).is_ok());
-            assert!(tree.open("/proc/self/exe").is_ok(), "it lies elsewhere");
         }
     }
 }
