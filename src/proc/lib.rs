@@ -7,11 +7,13 @@
 
 mod cpu_times;
 mod loadavg;
+mod pressure;
 pub mod process;
 mod task_stat;
 
 pub use cpu_times::{CpuTimes, cpu_line, host_cpu};
 pub use loadavg::LoadAverage;
+pub use pressure::Pressure;
 pub use task_stat::{Field, Fields, TaskStat};
 
 /// A decimal number and nothing else.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicBool;
 
 use rdiag_kernel::host::SharedHost;
-use rdiag_proc::TaskStat;
+use rdiag_proc::{TaskStat, process};
 
 /// Processes that are looked at, the first by number.
 const MAX_PROCESSES: usize = 50_000;
@@ -81,7 +81,7 @@ fn all_times(host: &SharedHost) -> BTreeMap<u32, ProcessTimes> {
 fn process_times(host: &SharedHost, pid: u32) -> Option<ProcessTimes> {
     let (comm, ticks) = stat(&host.read(&format!("proc/{pid}/stat")).ok()?)?;
     let schedstat = host.read(&format!("proc/{pid}/schedstat")).unwrap_or_default();
-    let delay_ns = schedstat.split_whitespace().nth(1).and_then(|word| word.parse().ok()).unwrap_or(0);
+    let delay_ns = process::schedstat(schedstat.as_bytes()).map_or(0, |schedstat| schedstat.wait);
     Some(ProcessTimes { comm, ticks, delay_ns })
 }
 

@@ -25,6 +25,7 @@ use rdiag_kernel::host::SharedHost;
 use rdiag_kernel::host::release_memory;
 use rdiag_kernel::host::rights::Phase;
 use rdiag_model::{Recording, Target, Window};
+use rdiag_proc::Pressure;
 
 /// Share of one CPU that judging all rules may take for who wants to see what comes.
 const SHOWING: f64 = 0.002;
@@ -307,7 +308,7 @@ impl<'s, 'e, 'r: 'e> Follow for FirstFollower<'s, 'e, 'r, '_> {
 fn is_calm(host: &SharedHost) -> bool {
     let stalled = |of: &str| {
         let text = host.read(&format!("/proc/pressure/{of}")).ok()?;
-        text.strip_prefix("some avg10=")?.split(' ').next()?.parse::<f64>().ok()
+        Pressure::parse(text.as_bytes(), "some")?.avg10
     };
     !host.is_recorded() && ["memory", "io"].into_iter().all(|of| stalled(of).is_some_and(|percent| percent < CALM))
 }

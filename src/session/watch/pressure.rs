@@ -121,10 +121,8 @@ struct Stalls {
 
 impl Stalls {
     fn parse(text: &str, line: &str) -> Option<Self> {
-        let fields = text.lines().find_map(|found| found.strip_prefix(line)?.strip_prefix(' '))?;
-        let field = |name: &str| fields.split_whitespace().find_map(|field| field.strip_prefix(name));
-        let minute = field("avg60=")?.parse::<f64>().ok().filter(|share| (0.0..=100.0).contains(share))?;
-        Some(Self { total: field("total=")?.parse().ok()?, minute: minute / 100.0 })
+        let line = rdiag_proc::Pressure::parse(text.as_bytes(), line)?;
+        Some(Self { total: line.total?, minute: line.avg60? / 100.0 })
     }
 }
 

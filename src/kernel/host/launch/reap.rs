@@ -6,6 +6,7 @@
 
 use std::io;
 
+use rdiag_proc::process::schedstat;
 use rustix::process::{Pid, WaitId, WaitIdOptions};
 
 use super::helper::MARK;
@@ -55,7 +56,7 @@ pub(super) fn wait_for_end(pid: u32) {
 pub(super) fn used(pid: u32) -> f64 {
     #[expect(clippy::disallowed_methods, reason = "rdiag's own child, not what is looked at")]
     let text = std::fs::read_to_string(format!("/proc/{pid}/schedstat")).unwrap_or_default();
-    text.split_whitespace().next().and_then(|field| field.parse::<f64>().ok()).unwrap_or(0.0) * 1e-9
+    schedstat(text.as_bytes()).map_or(0.0, |schedstat| schedstat.run as f64 * 1e-9)
 }
 
 /// Children of a process with one thread; none where the kernel does not list them (`CONFIG_PROC_CHILDREN`).

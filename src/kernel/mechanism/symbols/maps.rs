@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use super::Process;
 use super::bounded::Bounded;
 use crate::host::Host;
+use rdiag_proc::{Field, TaskStat};
 
 /// Mappings that hold code, those that never do, and those of variables, in order of their addresses.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -204,12 +205,8 @@ pub(super) fn tick(host: &Host) -> u64 {
 
 /// Ticks from boot to the start of a process.
 pub(super) fn start_ticks(host: &Host, pid: u32) -> Option<u64> {
-    host.read(&format!("proc/{pid}/stat")).ok().as_deref().and_then(start_field)
-}
-
-/// Field 22 of /proc/PID/stat. The name before it may hold anything.
-fn start_field(stat: &str) -> Option<u64> {
-    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+    let stat = host.read_bytes(&format!("proc/{pid}/stat")).ok()?;
+    TaskStat::parse(&stat)?.field(Field::Start)
 }
 
 #[cfg(test)]
@@ -288,13 +285,5 @@ ffffffffffffffffff-0 r-xp";
         ] {
             assert!(!maps.settles(open), "{open:#x}");
         }
-    }
-
-    #[test]
-    fn the_start_of_a_process_is_found_behind_any_name() {
-        let stat = "7 (a) b (c) S 1 7 7 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 4711 1 2";
-        assert_eq!(start_field(stat), Some(4711));
-        assert_eq!(start_field("7 (a"), None);
-        assert_eq!(start_field(""), None);
     }
 }
