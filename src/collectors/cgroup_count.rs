@@ -28,22 +28,25 @@ const SERIES: &[SeriesDef] = &[
 ];
 
 const METRICS: &[MetricDef] = &[
-    MetricDef::new(
-        "cgroup.groups.count",
-        Unit::Count,
-        "Control groups in the unified tree and in that of v1's memory controller, dying ones included in the latter.",
-        &[Formula::level(&[optional("cgroup_count.unified"), optional("cgroup_count.v1")])],
-    )
-    .caveat("Other hierarchies of v1 are not counted.")
-    .manual("cat /sys/fs/cgroup/cgroup.stat /proc/cgroups"),
-    MetricDef::new(
-        "cgroup.dying.count",
-        Unit::Count,
-        "Control groups that were removed and stay in the kernel, because memory is still charged to them.",
-        &[Formula::level(&[optional("cgroup_count.unified_dying"), optional("cgroup_count.v1_dying")])],
-    )
-    .caveat("Some are normal where services come and go; they vanish when memory gets short.")
-    .manual("cat /sys/fs/cgroup/cgroup.stat /proc/cgroups"),
+    MetricDef {
+        id: "cgroup.groups.count",
+        unit: Unit::Count,
+        help: "Control groups in the unified tree and in that of v1's memory controller, dying ones included in the \
+               latter.",
+        sources: &[Formula::level(&[optional("cgroup_count.unified"), optional("cgroup_count.v1")])],
+        caveat: "Other hierarchies of v1 are not counted.",
+        manual: "cat /sys/fs/cgroup/cgroup.stat /proc/cgroups",
+        ..MetricDef::EMPTY
+    },
+    MetricDef {
+        id: "cgroup.dying.count",
+        unit: Unit::Count,
+        help: "Control groups that were removed and stay in the kernel, because memory is still charged to them.",
+        sources: &[Formula::level(&[optional("cgroup_count.unified_dying"), optional("cgroup_count.v1_dying")])],
+        caveat: "Some are normal where services come and go; they vanish when memory gets short.",
+        manual: "cat /sys/fs/cgroup/cgroup.stat /proc/cgroups",
+        ..MetricDef::EMPTY
+    },
 ];
 
 struct CgroupCount;

@@ -35,26 +35,25 @@ const SERIES: &[SeriesDef] = &[
 const MANUAL: &str = "grep -rl --include=cgroup.events 'frozen 1' /sys/fs/cgroup; grep -rl --include=freezer.state FROZEN /sys/fs/cgroup";
 
 const METRICS: &[MetricDef] = &[
-    MetricDef::new(
-        "tasks.frozen.count",
-        Unit::Count,
-        "Tasks that the freezer of a control group holds.",
-        &[Formula::level(&[term("cgroup_freezer.tasks")]), Formula::level(&[term("blocked_tasks.frozen")])],
-    )
-    .caveat(
-        "Of the groups that are visible here, as soon as all tasks of a group are frozen. Where no group is visible: tasks in D state \
-         whose kernel stack shows the freezer of v1.",
-    )
-    .manual(MANUAL),
-    MetricDef::new(
-        "cgroup.frozen.count",
-        Unit::Count,
-        "Tasks of a frozen control group and of the groups below it.",
-        &[Formula::level(&[term("cgroup_freezer.group")])],
-    )
-    .dimension("cgroup")
-    .caveat("A frozen group within a frozen group is part of that. A group that is still freezing does not count.")
-    .manual(MANUAL),
+    MetricDef {
+        id: "tasks.frozen.count",
+        unit: Unit::Count,
+        help: "Tasks that the freezer of a control group holds.",
+        sources: &[Formula::level(&[term("cgroup_freezer.tasks")]), Formula::level(&[term("blocked_tasks.frozen")])],
+        caveat: "Of the groups that are visible here, as soon as all tasks of a group are frozen. Where no group is \
+                 visible: tasks in D state whose kernel stack shows the freezer of v1.",
+        manual: MANUAL,
+        ..MetricDef::EMPTY
+    },
+    MetricDef {
+        id: "cgroup.frozen.count",
+        unit: Unit::Count,
+        dimension: Some("cgroup"),
+        help: "Tasks of a frozen control group and of the groups below it.",
+        sources: &[Formula::level(&[term("cgroup_freezer.group")])],
+        caveat: "A frozen group within a frozen group is part of that. A group that is still freezing does not count.",
+        manual: MANUAL,
+    },
 ];
 
 struct CgroupFreezer;

@@ -29,17 +29,16 @@ const SERIES: &[SeriesDef] = &[
     SeriesDef::counter("cgroup_io.identity", RawUnit::Count, "inode of the group's directory"),
 ];
 
-const METRICS: &[MetricDef] = &[MetricDef::new(
-    "cgroup.io.used_of_limit.ratio",
-    Unit::Ratio,
-    "Share of one of the group's limits on I/O to a device that was used.",
-    &[Formula::of_capacity(&[term("cgroup_io.done")], &[term("cgroup_io.limit")])],
-)
-.dimension("cgroup_io")
-.caveat("Writes to page cache are limited on v2 only, when they reach the device.")
-.manual(
-    "cat /sys/fs/cgroup/GROUP/io.max; cat /sys/fs/cgroup/GROUP/io.stat; sleep 1; cat /sys/fs/cgroup/GROUP/io.stat",
-)];
+const METRICS: &[MetricDef] = &[MetricDef {
+    id: "cgroup.io.used_of_limit.ratio",
+    unit: Unit::Ratio,
+    dimension: Some("cgroup_io"),
+    help: "Share of one of the group's limits on I/O to a device that was used.",
+    sources: &[Formula::of_capacity(&[term("cgroup_io.done")], &[term("cgroup_io.limit")])],
+    caveat: "Writes to page cache are limited on v2 only, when they reach the device.",
+    manual: "cat /sys/fs/cgroup/GROUP/io.max; cat /sys/fs/cgroup/GROUP/io.stat; sleep 1; cat \
+             /sys/fs/cgroup/GROUP/io.stat",
+}];
 
 /// A limit that can be set: how v2 names it, what counts against it (v2, then v1), the v1 file, and words for it.
 struct Kind {

@@ -32,58 +32,43 @@ const SERIES: &[SeriesDef] = &[
 ];
 
 const METRICS: &[MetricDef] = &[
-    MetricDef::new(
-        "cgroup.pids.current.count",
-        Unit::Count,
-        "Processes and threads in the group and the groups \
-        below.",
-        &[Formula::level(&[term("cgroup_pids.current")])],
-    )
-    .dimension("cgroup")
-    .caveat(
-        "Threads count like \
-        processes.",
-    )
-    .manual("cat /sys/fs/cgroup/GROUP/pids.current"),
-    MetricDef::new(
-        "cgroup.pids.limit.count",
-        Unit::Count,
-        "Processes and threads that the group may \
-        have.",
-        &[Formula::level(&[term("cgroup_pids.limit")])],
-    )
-    .dimension("cgroup")
-    .caveat("A group above may allow less.")
-    .manual(
-        "cat \
-        /sys/fs/cgroup/GROUP/pids.max",
-    ),
-    MetricDef::new(
-        "cgroup.pids.used.ratio",
-        Unit::Ratio,
-        "Share of the group's limit on tasks that is in \
-        use.",
-        &[Formula::level_ratio(&[term("cgroup_pids.current")], &[term("cgroup_pids.limit")])],
-    )
-    .dimension("cgroup")
-    .caveat(
-        "Sampled \
-        once per interval: short-lived tasks may be missed.",
-    )
-    .manual("cat /sys/fs/cgroup/GROUP/pids.current /sys/fs/cgroup/GROUP/pids.max"),
-    MetricDef::new(
-        "cgroup.pids.refused.count",
-        Unit::Count,
-        "Forks and new threads that failed because of the group's limit on \
-        tasks.",
-        &[Formula::change(&[term("cgroup_pids.refused")])],
-    )
-    .dimension("cgroup")
-    .caveat(
-        "Before Linux 6.11, and on v1, a refusal \
-        is counted where the fork was tried, and is taken for the nearest limit.",
-    )
-    .manual("cat /sys/fs/cgroup/GROUP/pids.events"),
+    MetricDef {
+        id: "cgroup.pids.current.count",
+        unit: Unit::Count,
+        dimension: Some("cgroup"),
+        help: "Processes and threads in the group and the groups below.",
+        sources: &[Formula::level(&[term("cgroup_pids.current")])],
+        caveat: "Threads count like processes.",
+        manual: "cat /sys/fs/cgroup/GROUP/pids.current",
+    },
+    MetricDef {
+        id: "cgroup.pids.limit.count",
+        unit: Unit::Count,
+        dimension: Some("cgroup"),
+        help: "Processes and threads that the group may have.",
+        sources: &[Formula::level(&[term("cgroup_pids.limit")])],
+        caveat: "A group above may allow less.",
+        manual: "cat /sys/fs/cgroup/GROUP/pids.max",
+    },
+    MetricDef {
+        id: "cgroup.pids.used.ratio",
+        unit: Unit::Ratio,
+        dimension: Some("cgroup"),
+        help: "Share of the group's limit on tasks that is in use.",
+        sources: &[Formula::level_ratio(&[term("cgroup_pids.current")], &[term("cgroup_pids.limit")])],
+        caveat: "Sampled once per interval: short-lived tasks may be missed.",
+        manual: "cat /sys/fs/cgroup/GROUP/pids.current /sys/fs/cgroup/GROUP/pids.max",
+    },
+    MetricDef {
+        id: "cgroup.pids.refused.count",
+        unit: Unit::Count,
+        dimension: Some("cgroup"),
+        help: "Forks and new threads that failed because of the group's limit on tasks.",
+        sources: &[Formula::change(&[term("cgroup_pids.refused")])],
+        caveat: "Before Linux 6.11, and on v1, a refusal is counted where the fork was tried, and is taken for the \
+                 nearest limit.",
+        manual: "cat /sys/fs/cgroup/GROUP/pids.events",
+    },
 ];
 
 struct CgroupPids {

@@ -21,15 +21,15 @@ const SERIES: &[SeriesDef] = &[SeriesDef::gauge(
     "/sys/devices/system/clocksource/clocksource0/current_clocksource",
 )];
 
-const METRICS: &[MetricDef] = &[MetricDef::new(
-    "kernel.slow_clock.count",
-    Unit::Count,
-    "1 if the clock in use is a device behind a slow bus, 0 if programs can read it without a system call.",
-    &[Formula::level(&[term("clocksource.slow")])],
-)
-.dimension("clock")
-.caveat("Matters only for programs that ask for the time very often.")
-.manual("cat /sys/devices/system/clocksource/clocksource0/current_clocksource")];
+const METRICS: &[MetricDef] = &[MetricDef {
+    id: "kernel.slow_clock.count",
+    unit: Unit::Count,
+    dimension: Some("clock"),
+    help: "1 if the clock in use is a device behind a slow bus, 0 if programs can read it without a system call.",
+    sources: &[Formula::level(&[term("clocksource.slow")])],
+    caveat: "Matters only for programs that ask for the time very often.",
+    manual: "cat /sys/devices/system/clocksource/clocksource0/current_clocksource",
+}];
 
 const PATH: &str = "sys/devices/system/clocksource/clocksource0/current_clocksource";
 /// Clocks that are read over a bus or advance with the tick. All others (tsc, kvm-clock, arch_sys_counter …) are quick.

@@ -39,54 +39,60 @@ const MANUAL: &str =
     "sysctl net.netfilter.nf_conntrack_count net.netfilter.nf_conntrack_max; cat /proc/net/stat/nf_conntrack";
 
 const METRICS: &[MetricDef] = &[
-    MetricDef::new(
-        "network.conntrack.count",
-        Unit::Count,
-        "Connections that are tracked now.",
-        &[Formula::level(&[term("conntrack.entries")])],
-    )
-    .caveat("Those of this network namespace.")
-    .manual(MANUAL),
-    MetricDef::new(
-        "network.conntrack.ratio",
-        Unit::Ratio,
-        "Tracked connections against the size of the table.",
-        &[Formula::level_ratio(&[term("conntrack.entries")], &[term("conntrack.limit")])],
-    )
-    .caveat("The entries are those of this network namespace.")
-    .manual(MANUAL),
-    MetricDef::new(
-        "network.conntrack.drops.count",
-        Unit::Count,
-        "Packets dropped because no entry could be made for their connection.",
-        &[Formula::change(&[term("conntrack.event_drop")])],
-    )
-    .caveat("Mostly a full table; want of memory counts too.")
-    .manual(MANUAL),
-    MetricDef::new(
-        "network.conntrack.early_drops.count",
-        Unit::Count,
-        "Entries thrown out before their time to make room in a full table.",
-        &[Formula::change(&[term("conntrack.event_early_drop")])],
-    )
-    .caveat("The connection itself may have ended already.")
-    .manual(MANUAL),
-    MetricDef::new(
-        "network.conntrack.insert_failures.count",
-        Unit::Count,
-        "Entries that could not be inserted, mostly because two packets of one connection raced.",
-        &[Formula::change(&[term("conntrack.event_insert_failed")])],
-    )
-    .caveat("Known from name lookups that send two requests from one port at once.")
-    .manual(MANUAL),
-    MetricDef::new(
-        "network.conntrack.invalid.count",
-        Unit::Count,
-        "Packets that belong to no connection the table knows.",
-        &[Formula::change(&[term("conntrack.event_invalid")])],
-    )
-    .caveat("Late packets of closed connections count.")
-    .manual(MANUAL),
+    MetricDef {
+        id: "network.conntrack.count",
+        unit: Unit::Count,
+        help: "Connections that are tracked now.",
+        sources: &[Formula::level(&[term("conntrack.entries")])],
+        caveat: "Those of this network namespace.",
+        manual: MANUAL,
+        ..MetricDef::EMPTY
+    },
+    MetricDef {
+        id: "network.conntrack.ratio",
+        unit: Unit::Ratio,
+        help: "Tracked connections against the size of the table.",
+        sources: &[Formula::level_ratio(&[term("conntrack.entries")], &[term("conntrack.limit")])],
+        caveat: "The entries are those of this network namespace.",
+        manual: MANUAL,
+        ..MetricDef::EMPTY
+    },
+    MetricDef {
+        id: "network.conntrack.drops.count",
+        unit: Unit::Count,
+        help: "Packets dropped because no entry could be made for their connection.",
+        sources: &[Formula::change(&[term("conntrack.event_drop")])],
+        caveat: "Mostly a full table; want of memory counts too.",
+        manual: MANUAL,
+        ..MetricDef::EMPTY
+    },
+    MetricDef {
+        id: "network.conntrack.early_drops.count",
+        unit: Unit::Count,
+        help: "Entries thrown out before their time to make room in a full table.",
+        sources: &[Formula::change(&[term("conntrack.event_early_drop")])],
+        caveat: "The connection itself may have ended already.",
+        manual: MANUAL,
+        ..MetricDef::EMPTY
+    },
+    MetricDef {
+        id: "network.conntrack.insert_failures.count",
+        unit: Unit::Count,
+        help: "Entries that could not be inserted, mostly because two packets of one connection raced.",
+        sources: &[Formula::change(&[term("conntrack.event_insert_failed")])],
+        caveat: "Known from name lookups that send two requests from one port at once.",
+        manual: MANUAL,
+        ..MetricDef::EMPTY
+    },
+    MetricDef {
+        id: "network.conntrack.invalid.count",
+        unit: Unit::Count,
+        help: "Packets that belong to no connection the table knows.",
+        sources: &[Formula::change(&[term("conntrack.event_invalid")])],
+        caveat: "Late packets of closed connections count.",
+        manual: MANUAL,
+        ..MetricDef::EMPTY
+    },
 ];
 
 struct Conntrack;

@@ -39,33 +39,33 @@ const SERIES: &[SeriesDef] = &[
 const MANUAL: &str = "grep . /sys/devices/system/cpu/cpu*/thermal_throttle/*, twice";
 
 const METRICS: &[MetricDef] = &[
-    MetricDef::new(
-        "power.throttle_events.count",
-        Unit::Count,
-        "Times that a CPU package or one of its cores began to be throttled because of heat, within the window.",
-        &[Formula::change(&[term(EVENTS)])],
-    )
-    .dimension("package")
-    .caveat("Throttling that began before the window is not in it. Only Intel's CPUs count it.")
-    .manual(MANUAL),
-    MetricDef::new(
-        "power.throttle_events_since_boot.count",
-        Unit::Count,
-        "Times that a CPU package or one of its cores began to be throttled because of heat, since boot.",
-        &[Formula::level(&[term(EVENTS)])],
-    )
-    .dimension("package")
-    .caveat("Only Intel's CPUs count it.")
-    .manual(MANUAL),
-    MetricDef::new(
-        "power.throttled.ratio",
-        Unit::Ratio,
-        "Share of the window in which a CPU package was throttled because of heat.",
-        &[Formula::rate(&[term(TIME)])],
-    )
-    .dimension("package")
-    .caveat("Counted when throttling ends, so it may be time before the window; single cores are not in it.")
-    .manual(MANUAL),
+    MetricDef {
+        id: "power.throttle_events.count",
+        unit: Unit::Count,
+        dimension: Some("package"),
+        help: "Times that a CPU package or one of its cores began to be throttled because of heat, within the window.",
+        sources: &[Formula::change(&[term(EVENTS)])],
+        caveat: "Throttling that began before the window is not in it. Only Intel's CPUs count it.",
+        manual: MANUAL,
+    },
+    MetricDef {
+        id: "power.throttle_events_since_boot.count",
+        unit: Unit::Count,
+        dimension: Some("package"),
+        help: "Times that a CPU package or one of its cores began to be throttled because of heat, since boot.",
+        sources: &[Formula::level(&[term(EVENTS)])],
+        caveat: "Only Intel's CPUs count it.",
+        manual: MANUAL,
+    },
+    MetricDef {
+        id: "power.throttled.ratio",
+        unit: Unit::Ratio,
+        dimension: Some("package"),
+        help: "Share of the window in which a CPU package was throttled because of heat.",
+        sources: &[Formula::rate(&[term(TIME)])],
+        caveat: "Counted when throttling ends, so it may be time before the window; single cores are not in it.",
+        manual: MANUAL,
+    },
 ];
 
 const CPUS: &str = "sys/devices/system/cpu";

@@ -24,55 +24,60 @@ const SERIES: &[SeriesDef] = &[
 ];
 
 const METRICS: &[MetricDef] = &[
-    MetricDef::new(
-        "cpu.present.count",
-        Unit::Count,
-        "CPUs that the machine has.",
-        &[Formula::level(&[term("cpu_topology.present")])],
-    )
-    .caveat("More may be possible: a virtual machine can be given CPUs while it runs.")
-    .manual("cat /sys/devices/system/cpu/present"),
-    MetricDef::new(
-        "cpu.online.count",
-        Unit::Count,
-        "CPUs that the kernel schedules on.",
-        &[Formula::level(&[term("cpu_topology.online")])],
-    )
-    .caveat("Hyper-threads count as full CPUs; isolated ones count too.")
-    .manual("cat /sys/devices/system/cpu/online"),
-    MetricDef::new(
-        "cpu.offline.count",
-        Unit::Count,
-        "CPUs that are present and not online.",
-        &[Formula::level(&[term("cpu_topology.present"), minus("cpu_topology.online")])],
-    )
-    .caveat("Sibling threads are offline where SMT is switched off.")
-    .manual("lscpu --extended"),
-    MetricDef::new(
-        "cpu.isolated.count",
-        Unit::Count,
-        "CPUs that are kept from the scheduler's balancing (isolcpus) or run without a tick (nohz_full).",
-        &[Formula::level(&[term("cpu_topology.isolated")])],
-    )
-    .caveat("Partitions made with cpusets are counted only on kernels that list them as isolated.")
-    .manual("cat /sys/devices/system/cpu/isolated /sys/devices/system/cpu/nohz_full"),
-    MetricDef::new(
-        "cpu.core.isolated.count",
-        Unit::Count,
-        "1 for a CPU that is isolated or runs without a tick, otherwise 0.",
-        &[Formula::level(&[term("cpu_topology.core_isolated")])],
-    )
-    .dimension("cpu")
-    .caveat("Such a CPU is idle, or busy, on purpose.")
-    .manual("cat /sys/devices/system/cpu/isolated /sys/devices/system/cpu/nohz_full"),
-    MetricDef::new(
-        "cpu.smt_active.count",
-        Unit::Count,
-        "1 if two or more hyper-threads share a core, otherwise 0.",
-        &[Formula::level(&[term("cpu_topology.smt_active")])],
-    )
-    .caveat("A virtual machine sees what its hypervisor shows.")
-    .manual("cat /sys/devices/system/cpu/smt/active"),
+    MetricDef {
+        id: "cpu.present.count",
+        unit: Unit::Count,
+        help: "CPUs that the machine has.",
+        sources: &[Formula::level(&[term("cpu_topology.present")])],
+        caveat: "More may be possible: a virtual machine can be given CPUs while it runs.",
+        manual: "cat /sys/devices/system/cpu/present",
+        ..MetricDef::EMPTY
+    },
+    MetricDef {
+        id: "cpu.online.count",
+        unit: Unit::Count,
+        help: "CPUs that the kernel schedules on.",
+        sources: &[Formula::level(&[term("cpu_topology.online")])],
+        caveat: "Hyper-threads count as full CPUs; isolated ones count too.",
+        manual: "cat /sys/devices/system/cpu/online",
+        ..MetricDef::EMPTY
+    },
+    MetricDef {
+        id: "cpu.offline.count",
+        unit: Unit::Count,
+        help: "CPUs that are present and not online.",
+        sources: &[Formula::level(&[term("cpu_topology.present"), minus("cpu_topology.online")])],
+        caveat: "Sibling threads are offline where SMT is switched off.",
+        manual: "lscpu --extended",
+        ..MetricDef::EMPTY
+    },
+    MetricDef {
+        id: "cpu.isolated.count",
+        unit: Unit::Count,
+        help: "CPUs that are kept from the scheduler's balancing (isolcpus) or run without a tick (nohz_full).",
+        sources: &[Formula::level(&[term("cpu_topology.isolated")])],
+        caveat: "Partitions made with cpusets are counted only on kernels that list them as isolated.",
+        manual: "cat /sys/devices/system/cpu/isolated /sys/devices/system/cpu/nohz_full",
+        ..MetricDef::EMPTY
+    },
+    MetricDef {
+        id: "cpu.core.isolated.count",
+        unit: Unit::Count,
+        dimension: Some("cpu"),
+        help: "1 for a CPU that is isolated or runs without a tick, otherwise 0.",
+        sources: &[Formula::level(&[term("cpu_topology.core_isolated")])],
+        caveat: "Such a CPU is idle, or busy, on purpose.",
+        manual: "cat /sys/devices/system/cpu/isolated /sys/devices/system/cpu/nohz_full",
+    },
+    MetricDef {
+        id: "cpu.smt_active.count",
+        unit: Unit::Count,
+        help: "1 if two or more hyper-threads share a core, otherwise 0.",
+        sources: &[Formula::level(&[term("cpu_topology.smt_active")])],
+        caveat: "A virtual machine sees what its hypervisor shows.",
+        manual: "cat /sys/devices/system/cpu/smt/active",
+        ..MetricDef::EMPTY
+    },
 ];
 
 const FOLDER: &str = "sys/devices/system/cpu";

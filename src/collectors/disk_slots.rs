@@ -22,27 +22,26 @@ const SERIES: &[SeriesDef] = &[SeriesDef::gauge(
 )];
 
 const METRICS: &[MetricDef] = &[
-    MetricDef::new(
-        "disk.slots.count",
-        Unit::Count,
-        "Requests that a device may have outstanding (nr_requests of each of its hardware queues).",
-        &[Formula::level(&[term("disk_slots.requests")])],
-    )
-    .dimension("device")
-    .caveat(
-        "Programs on one CPU use one hardware queue, and devices of SCSI share one set of tags among all queues: the \
-         limit may be reached earlier.",
-    )
-    .manual("grep . /sys/block/*/queue/nr_requests; ls /sys/block/*/mq"),
-    MetricDef::new(
-        "disk.unloaded_await.seconds",
-        Unit::Seconds,
-        "Mean time of a request in the device's least-loaded interval of the window (at most 1.2 outstanding).",
-        &[Formula::Taken(Source::OneRequest)],
-    )
-    .dimension("device")
-    .caveat("Only where the device had such an interval, of reads if most time went to reads. Sizes of requests may differ.")
-    .manual("iostat -dx 1 10 (r_await, w_await where aqu-sz is below 1)"),
+    MetricDef {
+        id: "disk.slots.count",
+        unit: Unit::Count,
+        dimension: Some("device"),
+        help: "Requests that a device may have outstanding (nr_requests of each of its hardware queues).",
+        sources: &[Formula::level(&[term("disk_slots.requests")])],
+        caveat: "Programs on one CPU use one hardware queue, and devices of SCSI share one set of tags among all \
+                 queues: the limit may be reached earlier.",
+        manual: "grep . /sys/block/*/queue/nr_requests; ls /sys/block/*/mq",
+    },
+    MetricDef {
+        id: "disk.unloaded_await.seconds",
+        unit: Unit::Seconds,
+        dimension: Some("device"),
+        help: "Mean time of a request in the device's least-loaded interval of the window (at most 1.2 outstanding).",
+        sources: &[Formula::Taken(Source::OneRequest)],
+        caveat: "Only where the device had such an interval, of reads if most time went to reads. Sizes of requests \
+                 may differ.",
+        manual: "iostat -dx 1 10 (r_await, w_await where aqu-sz is below 1)",
+    },
 ];
 
 struct DiskSlots;

@@ -62,35 +62,35 @@ const ENODEV: i32 = rustix::io::Errno::NODEV.raw_os_error();
 const MANUAL: &str = "ethtool -S IF | grep -E 'allowance_exceeded|no_dma|out_of_buffer|discards_phy|OOB|nodesc'";
 
 const METRICS: &[MetricDef] = &[
-    MetricDef::new(
-        "network.interface.allowance_delays.count",
-        Unit::Count,
-        "Packets that the provider of the machine delayed or dropped beyond its allowance of bandwidth or packets.",
-        &[Formula::change(&[optional(BANDWIDTH_IN), optional(BANDWIDTH_OUT), optional(PACKETS)])],
-    )
-    .dimension("interface")
-    .caveat("Only where the driver tells (ena of Amazon). Delayed and dropped packets are one figure.")
-    .manual(MANUAL),
-    MetricDef::new(
-        "network.interface.allowance_drops.count",
-        Unit::Count,
-        "Packets that the provider of the machine dropped beyond its allowance of connections, or of packets to its own services.",
-        &[Formula::change(&[optional(CONNECTIONS), optional(LOCAL)])],
-    )
-    .dimension("interface")
-    .caveat("Only where the driver tells (ena of Amazon).")
-    .manual(MANUAL),
-    MetricDef::new(
-        "network.interface.no_buffer.count",
-        Unit::Count,
-        "Frames that a device dropped because it had no free receive buffer.",
-        &[Formula::change(&[optional(NO_BUFFER)])],
-    )
-    .dimension("interface")
-    .caveat(
-        "Only of drivers whose names for it are known. Some count them in the drops of /proc/net/dev as well.",
-    )
-    .manual(MANUAL),
+    MetricDef {
+        id: "network.interface.allowance_delays.count",
+        unit: Unit::Count,
+        dimension: Some("interface"),
+        help: "Packets that the provider of the machine delayed or dropped beyond its allowance of bandwidth or \
+               packets.",
+        sources: &[Formula::change(&[optional(BANDWIDTH_IN), optional(BANDWIDTH_OUT), optional(PACKETS)])],
+        caveat: "Only where the driver tells (ena of Amazon). Delayed and dropped packets are one figure.",
+        manual: MANUAL,
+    },
+    MetricDef {
+        id: "network.interface.allowance_drops.count",
+        unit: Unit::Count,
+        dimension: Some("interface"),
+        help: "Packets that the provider of the machine dropped beyond its allowance of connections, or of packets to \
+               its own services.",
+        sources: &[Formula::change(&[optional(CONNECTIONS), optional(LOCAL)])],
+        caveat: "Only where the driver tells (ena of Amazon).",
+        manual: MANUAL,
+    },
+    MetricDef {
+        id: "network.interface.no_buffer.count",
+        unit: Unit::Count,
+        dimension: Some("interface"),
+        help: "Frames that a device dropped because it had no free receive buffer.",
+        sources: &[Formula::change(&[optional(NO_BUFFER)])],
+        caveat: "Only of drivers whose names for it are known. Some count them in the drops of /proc/net/dev as well.",
+        manual: MANUAL,
+    },
 ];
 
 #[derive(Default)]

@@ -29,42 +29,42 @@ const CAVEAT: &str = "Needs memory with ECC and its EDAC driver. Where the firmw
 const SINCE: &str = "Writing to reset_counters, or loading the driver anew, sets the counters to 0.";
 
 const METRICS: &[MetricDef] = &[
-    MetricDef::new(
-        "hardware.memory_corrected.count",
-        Unit::Count,
-        "Memory errors that ECC corrected within the window.",
-        &[Formula::change(&[term(CORRECTED)])],
-    )
-    .dimension("memory controller")
-    .caveat(CAVEAT)
-    .manual(MANUAL),
-    MetricDef::new(
-        "hardware.memory_uncorrected.count",
-        Unit::Count,
-        "Memory errors that ECC detected and could not correct within the window.",
-        &[Formula::change(&[term(UNCORRECTED)])],
-    )
-    .dimension("memory controller")
-    .caveat(CAVEAT)
-    .manual(MANUAL),
-    MetricDef::new(
-        "hardware.memory_corrected_before.count",
-        Unit::Count,
-        "Memory errors that ECC corrected since the EDAC driver counts them.",
-        &[Formula::level(&[term(CORRECTED)])],
-    )
-    .dimension("memory controller")
-    .caveat(SINCE)
-    .manual(MANUAL),
-    MetricDef::new(
-        "hardware.memory_uncorrected_before.count",
-        Unit::Count,
-        "Memory errors that ECC could not correct since the EDAC driver counts them.",
-        &[Formula::level(&[term(UNCORRECTED)])],
-    )
-    .dimension("memory controller")
-    .caveat(SINCE)
-    .manual(MANUAL),
+    MetricDef {
+        id: "hardware.memory_corrected.count",
+        unit: Unit::Count,
+        dimension: Some("memory controller"),
+        help: "Memory errors that ECC corrected within the window.",
+        sources: &[Formula::change(&[term(CORRECTED)])],
+        caveat: CAVEAT,
+        manual: MANUAL,
+    },
+    MetricDef {
+        id: "hardware.memory_uncorrected.count",
+        unit: Unit::Count,
+        dimension: Some("memory controller"),
+        help: "Memory errors that ECC detected and could not correct within the window.",
+        sources: &[Formula::change(&[term(UNCORRECTED)])],
+        caveat: CAVEAT,
+        manual: MANUAL,
+    },
+    MetricDef {
+        id: "hardware.memory_corrected_before.count",
+        unit: Unit::Count,
+        dimension: Some("memory controller"),
+        help: "Memory errors that ECC corrected since the EDAC driver counts them.",
+        sources: &[Formula::level(&[term(CORRECTED)])],
+        caveat: SINCE,
+        manual: MANUAL,
+    },
+    MetricDef {
+        id: "hardware.memory_uncorrected_before.count",
+        unit: Unit::Count,
+        dimension: Some("memory controller"),
+        help: "Memory errors that ECC could not correct since the EDAC driver counts them.",
+        sources: &[Formula::level(&[term(UNCORRECTED)])],
+        caveat: SINCE,
+        manual: MANUAL,
+    },
 ];
 
 const FOLDER: &str = "sys/devices/system/edac/mc";

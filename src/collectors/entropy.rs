@@ -22,14 +22,15 @@ const SERIES: &[SeriesDef] = &[
     SeriesDef::gauge("entropy.needed", RawUnit::Count, "/proc/sys/kernel/random/poolsize"),
 ];
 
-const METRICS: &[MetricDef] = &[MetricDef::new(
-    "kernel.random_seeded.ratio",
-    Unit::Ratio,
-    "Bits of randomness collected since boot, as a share of those that the random number generator waits for.",
-    &[Formula::level_ratio(&[term("entropy.available")], &[term("entropy.needed")])],
-)
-.caveat("Once it is 1 it stays there. Before Linux 5.18 the same file went up and down in use and is not judged.")
-.manual("cat /proc/sys/kernel/random/entropy_avail /proc/sys/kernel/random/poolsize")];
+const METRICS: &[MetricDef] = &[MetricDef {
+    id: "kernel.random_seeded.ratio",
+    unit: Unit::Ratio,
+    help: "Bits of randomness collected since boot, as a share of those that the random number generator waits for.",
+    sources: &[Formula::level_ratio(&[term("entropy.available")], &[term("entropy.needed")])],
+    caveat: "Once it is 1 it stays there. Before Linux 5.18 the same file went up and down in use and is not judged.",
+    manual: "cat /proc/sys/kernel/random/entropy_avail /proc/sys/kernel/random/poolsize",
+    ..MetricDef::EMPTY
+}];
 
 /// The pool of the generator that is seeded once, in bits. The older one says 4096, and some kernels of before 5.18 have
 /// the newer one as well, so its size tells more than the version.

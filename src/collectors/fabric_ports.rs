@@ -36,26 +36,26 @@ const SERIES: &[SeriesDef] = &[
 const MANUAL: &str = "grep . /sys/class/fc_host/*/statistics/* /sys/class/infiniband/*/ports/*/counters/*, twice";
 
 const METRICS: &[MetricDef] = &[
-    MetricDef::new(
-        "hardware.port_links_lost.count",
-        Unit::Count,
-        "Times that a Fibre Channel or InfiniBand port lost its link, or had to recover it, within the window.",
-        &[Formula::change(&[term(LOST)])],
-    )
-    .dimension("port")
-    .caveat(
-        "A switch that is restarted on purpose counts like a broken cable. One loss may be counted in several ways.",
-    )
-    .manual(MANUAL),
-    MetricDef::new(
-        "hardware.port_errors.count",
-        Unit::Count,
-        "Symbols, words and frames that a Fibre Channel or InfiniBand port received in error within the window.",
-        &[Formula::change(&[term(ERRORS)])],
-    )
-    .dimension("port")
-    .caveat("Counters of InfiniBand that are full stand still until they are cleared. Not each card counts each kind.")
-    .manual(MANUAL),
+    MetricDef {
+        id: "hardware.port_links_lost.count",
+        unit: Unit::Count,
+        dimension: Some("port"),
+        help: "Times that a Fibre Channel or InfiniBand port lost its link, or had to recover it, within the window.",
+        sources: &[Formula::change(&[term(LOST)])],
+        caveat: "A switch that is restarted on purpose counts like a broken cable. One loss may be counted in several \
+                 ways.",
+        manual: MANUAL,
+    },
+    MetricDef {
+        id: "hardware.port_errors.count",
+        unit: Unit::Count,
+        dimension: Some("port"),
+        help: "Symbols, words and frames that a Fibre Channel or InfiniBand port received in error within the window.",
+        sources: &[Formula::change(&[term(ERRORS)])],
+        caveat: "Counters of InfiniBand that are full stand still until they are cleared. Not each card counts each \
+                 kind.",
+        manual: MANUAL,
+    },
 ];
 
 const FC: &str = "sys/class/fc_host";

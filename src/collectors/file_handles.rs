@@ -33,57 +33,60 @@ const CAVEAT_OF_PROCESS: &str =
 const CAVEAT_OF_HOST: &str = "The limit of the host is seldom what binds: that of the process comes first.";
 
 const METRICS: &[MetricDef] = &[
-    MetricDef::new(
-        "fd.system.ratio",
-        Unit::Ratio,
-        "Open files of the whole host, as a share of file-max.",
-        &[Formula::level_ratio(&[term("file_handles.allocated")], &[term("file_handles.file_max")])],
-    )
-    .caveat(CAVEAT_OF_HOST)
-    .manual("cat /proc/sys/fs/file-nr"),
-    MetricDef::new(
-        "fd.system.count",
-        Unit::Count,
-        "Open files of the whole host.",
-        &[Formula::level(&[term("file_handles.allocated")])],
-    )
-    .caveat(CAVEAT_OF_HOST)
-    .manual("cat /proc/sys/fs/file-nr"),
-    MetricDef::new(
-        "fd.aio.ratio",
-        Unit::Ratio,
-        "Slots for asynchronous I/O that are reserved, as a share of aio-max-nr.",
-        &[Formula::level_ratio(&[term("file_handles.aio")], &[term("file_handles.aio_max")])],
-    )
-    .caveat(CAVEAT_OF_HOST)
-    .manual("cat /proc/sys/fs/aio-nr /proc/sys/fs/aio-max-nr"),
-    MetricDef::new(
-        "fd.process.ratio",
-        Unit::Ratio,
-        "Open files of a process, as a share of its own limit.",
-        &[Formula::level_ratio(&[term("file_handles.open")], &[term("file_handles.limit")])],
-    )
-    .dimension("process")
-    .caveat(CAVEAT_OF_PROCESS)
-    .manual("ls /proc/PID/fd | wc -l; grep 'open files' /proc/PID/limits"),
-    MetricDef::new(
-        "fd.process.count",
-        Unit::Count,
-        "Open files of a process.",
-        &[Formula::level(&[term("file_handles.open")])],
-    )
-    .dimension("process")
-    .caveat(CAVEAT_OF_PROCESS)
-    .manual("ls /proc/PID/fd | wc -l"),
-    MetricDef::new(
-        "fd.process_limit.count",
-        Unit::Count,
-        "How many files a process may have open (the soft limit).",
-        &[Formula::level(&[term("file_handles.limit")])],
-    )
-    .dimension("process")
-    .caveat(CAVEAT_OF_PROCESS)
-    .manual("grep 'open files' /proc/PID/limits"),
+    MetricDef {
+        id: "fd.system.ratio",
+        unit: Unit::Ratio,
+        help: "Open files of the whole host, as a share of file-max.",
+        sources: &[Formula::level_ratio(&[term("file_handles.allocated")], &[term("file_handles.file_max")])],
+        caveat: CAVEAT_OF_HOST,
+        manual: "cat /proc/sys/fs/file-nr",
+        ..MetricDef::EMPTY
+    },
+    MetricDef {
+        id: "fd.system.count",
+        unit: Unit::Count,
+        help: "Open files of the whole host.",
+        sources: &[Formula::level(&[term("file_handles.allocated")])],
+        caveat: CAVEAT_OF_HOST,
+        manual: "cat /proc/sys/fs/file-nr",
+        ..MetricDef::EMPTY
+    },
+    MetricDef {
+        id: "fd.aio.ratio",
+        unit: Unit::Ratio,
+        help: "Slots for asynchronous I/O that are reserved, as a share of aio-max-nr.",
+        sources: &[Formula::level_ratio(&[term("file_handles.aio")], &[term("file_handles.aio_max")])],
+        caveat: CAVEAT_OF_HOST,
+        manual: "cat /proc/sys/fs/aio-nr /proc/sys/fs/aio-max-nr",
+        ..MetricDef::EMPTY
+    },
+    MetricDef {
+        id: "fd.process.ratio",
+        unit: Unit::Ratio,
+        dimension: Some("process"),
+        help: "Open files of a process, as a share of its own limit.",
+        sources: &[Formula::level_ratio(&[term("file_handles.open")], &[term("file_handles.limit")])],
+        caveat: CAVEAT_OF_PROCESS,
+        manual: "ls /proc/PID/fd | wc -l; grep 'open files' /proc/PID/limits",
+    },
+    MetricDef {
+        id: "fd.process.count",
+        unit: Unit::Count,
+        dimension: Some("process"),
+        help: "Open files of a process.",
+        sources: &[Formula::level(&[term("file_handles.open")])],
+        caveat: CAVEAT_OF_PROCESS,
+        manual: "ls /proc/PID/fd | wc -l",
+    },
+    MetricDef {
+        id: "fd.process_limit.count",
+        unit: Unit::Count,
+        dimension: Some("process"),
+        help: "How many files a process may have open (the soft limit).",
+        sources: &[Formula::level(&[term("file_handles.limit")])],
+        caveat: CAVEAT_OF_PROCESS,
+        manual: "grep 'open files' /proc/PID/limits",
+    },
 ];
 
 /// Processes with fewer open files are not compared with their limit: programs that lock themselves in on purpose set

@@ -24,33 +24,25 @@ const SERIES: &[SeriesDef] = &[SeriesDef::counter("filesystem_errors.errors", Ra
 const MANUAL: &str = "grep . /sys/fs/ext4/*/errors_count; btrfs device stats MOUNT";
 
 const METRICS: &[MetricDef] = &[
-    MetricDef::new(
-        "filesystem.new_errors.count",
-        Unit::Count,
-        "Errors that a file system recorded within the \
-        window.",
-        &[Formula::change(&[term("filesystem_errors.errors")])],
-    )
-    .dimension("filesystem")
-    .caveat(
-        "Only ext4 and btrfs (Linux \
-        5.14) count them.",
-    )
-    .manual(MANUAL),
-    MetricDef::new(
-        "filesystem.recorded_errors.count",
-        Unit::Count,
-        "Errors that a file system has recorded since it was last checked \
-        (ext4) or since they were last reset \
-        (btrfs).",
-        &[Formula::level(&[term("filesystem_errors.errors")])],
-    )
-    .dimension("filesystem")
-    .caveat(
-        "May be years \
-        old.",
-    )
-    .manual(MANUAL),
+    MetricDef {
+        id: "filesystem.new_errors.count",
+        unit: Unit::Count,
+        dimension: Some("filesystem"),
+        help: "Errors that a file system recorded within the window.",
+        sources: &[Formula::change(&[term("filesystem_errors.errors")])],
+        caveat: "Only ext4 and btrfs (Linux 5.14) count them.",
+        manual: MANUAL,
+    },
+    MetricDef {
+        id: "filesystem.recorded_errors.count",
+        unit: Unit::Count,
+        dimension: Some("filesystem"),
+        help: "Errors that a file system has recorded since it was last checked (ext4) or since they were last reset \
+               (btrfs).",
+        sources: &[Formula::level(&[term("filesystem_errors.errors")])],
+        caveat: "May be years old.",
+        manual: MANUAL,
+    },
 ];
 
 struct FilesystemErrors;

@@ -31,73 +31,78 @@ const MACHINE_CHECKS: &str =
     "One error may raise the exception on each CPU. Corrected errors raise none. Only x86 counts them.";
 
 const METRICS: &[MetricDef] = &[
-    MetricDef::new(
-        "interrupts.line.per_second",
-        Unit::PerSecond,
-        "Interrupts per second of one line, over all CPUs.",
-        &[Formula::rate(&[term("interrupts.line")])],
-    )
-    .dimension("interrupt")
-    .caveat("Counts, not time: one storage interrupt may cost more than a hundred of the timer's.")
-    .manual("watch -d cat /proc/interrupts"),
-    MetricDef::new(
-        "interrupts.core.per_second",
-        Unit::PerSecond,
-        "Interrupts per second on one CPU, of all lines.",
-        &[Formula::rate(&[term("interrupts.cpu")])],
-    )
-    .dimension("cpu")
-    .caveat("Counts, not time.")
-    .manual("mpstat -I SUM -P ALL 1 10"),
-    MetricDef::new(
-        "interrupts.tlb_shootdown.per_second",
-        Unit::PerSecond,
-        "Interrupts per second by which CPUs make each other forget address translations.",
-        &[Formula::rate(&[term("interrupts.tlb")])],
-    )
-    .caveat("Only on machines that need interrupts for it.")
-    .manual("grep TLB /proc/interrupts; sleep 10; grep TLB /proc/interrupts"),
-    MetricDef::new(
-        "hardware.machine_checks.count",
-        Unit::Count,
-        "Machine check exceptions within the window, over all CPUs.",
-        &[Formula::change(&[term("interrupts.machine_checks")])],
-    )
-    .caveat(MACHINE_CHECKS)
-    .manual("grep MCE /proc/interrupts; sleep 10; grep MCE /proc/interrupts"),
-    MetricDef::new(
-        "hardware.machine_checks_since_boot.count",
-        Unit::Count,
-        "Machine check exceptions since boot, over all CPUs.",
-        &[Formula::level(&[term("interrupts.machine_checks")])],
-    )
-    .caveat(MACHINE_CHECKS)
-    .manual("grep MCE /proc/interrupts"),
-    MetricDef::new(
-        "interrupts.error.count",
-        Unit::Count,
-        "Erroneous and misrouted interrupts within the window.",
-        &[Formula::change(&[term("interrupts.errors"), optional("interrupts.misrouted")])],
-    )
-    .caveat("Errors of the interrupt controller itself, not of devices.")
-    .manual("grep -iE 'ERR|MIS' /proc/interrupts; sleep 10; grep -iE 'ERR|MIS' /proc/interrupts"),
-    MetricDef::new(
-        "interrupts.error_since_boot.count",
-        Unit::Count,
-        "Erroneous and misrouted interrupts since boot.",
-        &[Formula::level(&[term("interrupts.errors"), optional("interrupts.misrouted")])],
-    )
-    .caveat("A few may come from the start of the machine.")
-    .manual("grep -iE 'ERR|MIS' /proc/interrupts"),
-    MetricDef::new(
-        "interrupts.ksoftirqd.ratio",
-        Unit::Ratio,
-        "Share of one CPU that its thread for postponed soft interrupts used.",
-        &[Formula::kernel_threads("ksoftirqd/", ProcessField::Cpu)],
-    )
-    .dimension("cpu")
-    .caveat("Soft interrupts that run at once are not in it.")
-    .manual("pidstat -C ksoftirqd 1 10"),
+    MetricDef {
+        id: "interrupts.line.per_second",
+        unit: Unit::PerSecond,
+        dimension: Some("interrupt"),
+        help: "Interrupts per second of one line, over all CPUs.",
+        sources: &[Formula::rate(&[term("interrupts.line")])],
+        caveat: "Counts, not time: one storage interrupt may cost more than a hundred of the timer's.",
+        manual: "watch -d cat /proc/interrupts",
+    },
+    MetricDef {
+        id: "interrupts.core.per_second",
+        unit: Unit::PerSecond,
+        dimension: Some("cpu"),
+        help: "Interrupts per second on one CPU, of all lines.",
+        sources: &[Formula::rate(&[term("interrupts.cpu")])],
+        caveat: "Counts, not time.",
+        manual: "mpstat -I SUM -P ALL 1 10",
+    },
+    MetricDef {
+        id: "interrupts.tlb_shootdown.per_second",
+        unit: Unit::PerSecond,
+        help: "Interrupts per second by which CPUs make each other forget address translations.",
+        sources: &[Formula::rate(&[term("interrupts.tlb")])],
+        caveat: "Only on machines that need interrupts for it.",
+        manual: "grep TLB /proc/interrupts; sleep 10; grep TLB /proc/interrupts",
+        ..MetricDef::EMPTY
+    },
+    MetricDef {
+        id: "hardware.machine_checks.count",
+        unit: Unit::Count,
+        help: "Machine check exceptions within the window, over all CPUs.",
+        sources: &[Formula::change(&[term("interrupts.machine_checks")])],
+        caveat: MACHINE_CHECKS,
+        manual: "grep MCE /proc/interrupts; sleep 10; grep MCE /proc/interrupts",
+        ..MetricDef::EMPTY
+    },
+    MetricDef {
+        id: "hardware.machine_checks_since_boot.count",
+        unit: Unit::Count,
+        help: "Machine check exceptions since boot, over all CPUs.",
+        sources: &[Formula::level(&[term("interrupts.machine_checks")])],
+        caveat: MACHINE_CHECKS,
+        manual: "grep MCE /proc/interrupts",
+        ..MetricDef::EMPTY
+    },
+    MetricDef {
+        id: "interrupts.error.count",
+        unit: Unit::Count,
+        help: "Erroneous and misrouted interrupts within the window.",
+        sources: &[Formula::change(&[term("interrupts.errors"), optional("interrupts.misrouted")])],
+        caveat: "Errors of the interrupt controller itself, not of devices.",
+        manual: "grep -iE 'ERR|MIS' /proc/interrupts; sleep 10; grep -iE 'ERR|MIS' /proc/interrupts",
+        ..MetricDef::EMPTY
+    },
+    MetricDef {
+        id: "interrupts.error_since_boot.count",
+        unit: Unit::Count,
+        help: "Erroneous and misrouted interrupts since boot.",
+        sources: &[Formula::level(&[term("interrupts.errors"), optional("interrupts.misrouted")])],
+        caveat: "A few may come from the start of the machine.",
+        manual: "grep -iE 'ERR|MIS' /proc/interrupts",
+        ..MetricDef::EMPTY
+    },
+    MetricDef {
+        id: "interrupts.ksoftirqd.ratio",
+        unit: Unit::Ratio,
+        dimension: Some("cpu"),
+        help: "Share of one CPU that its thread for postponed soft interrupts used.",
+        sources: &[Formula::kernel_threads("ksoftirqd/", ProcessField::Cpu)],
+        caveat: "Soft interrupts that run at once are not in it.",
+        manual: "pidstat -C ksoftirqd 1 10",
+    },
 ];
 
 /// What is longer than this is no table of interrupts.

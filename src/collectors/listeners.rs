@@ -29,32 +29,25 @@ const SERIES: &[SeriesDef] = &[
 const MANUAL: &str = "ss -lntp (Recv-Q)";
 
 const METRICS: &[MetricDef] = &[
-    MetricDef::new(
-        "network.listener.accept_queue.count",
-        Unit::Count,
-        "Finished connections that wait for the application to accept \
-        them.",
-        &[Formula::level(&[term("listeners.accept_queue")])],
-    )
-    .dimension("listener")
-    .caveat(
-        "The queue's size, the smaller of the \
-        listen call's backlog and net.core.somaxconn, is not in this file (ss -lnt).",
-    )
-    .manual(MANUAL),
-    MetricDef::new(
-        "network.listener.waiting.seconds",
-        Unit::Seconds,
-        "Time that finished connections waited to be accepted, summed over \
-        the connections.",
-        &[Formula::change(&[term("listeners.waited")])],
-    )
-    .dimension("listener")
-    .caveat(
-        "From looks at the queue: what \
-        waits for less than the time between two of them is mostly missed.",
-    )
-    .manual(MANUAL),
+    MetricDef {
+        id: "network.listener.accept_queue.count",
+        unit: Unit::Count,
+        dimension: Some("listener"),
+        help: "Finished connections that wait for the application to accept them.",
+        sources: &[Formula::level(&[term("listeners.accept_queue")])],
+        caveat: "The queue's size, the smaller of the listen call's backlog and net.core.somaxconn, is not in this \
+                 file (ss -lnt).",
+        manual: MANUAL,
+    },
+    MetricDef {
+        id: "network.listener.waiting.seconds",
+        unit: Unit::Seconds,
+        dimension: Some("listener"),
+        help: "Time that finished connections waited to be accepted, summed over the connections.",
+        sources: &[Formula::change(&[term("listeners.waited")])],
+        caveat: "From looks at the queue: what waits for less than the time between two of them is mostly missed.",
+        manual: MANUAL,
+    },
 ];
 
 /// Listeners beyond this are recorded only if a connection waits in them.

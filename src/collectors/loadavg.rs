@@ -28,46 +28,51 @@ const LOAD_CAVEAT: &str =
     "No queue length: it is damped over minutes, and it counts tasks in uninterruptible sleep, which need no CPU.";
 
 const METRICS: &[MetricDef] = &[
-    MetricDef::new(
-        "cpu.runnable.count",
-        Unit::Count,
-        "Tasks that run or could run, rdiag left out, at some instants.",
-        &[Formula::level(&[term("loadavg.runnable")])],
-    )
-    .caveat("A handful of samples: bursts between them are not seen. Tasks throttled by a quota are not in it.")
-    .manual("vmstat 1 10 (column r)"),
-    MetricDef::new(
-        "tasks.entities.count",
-        Unit::Count,
-        "Processes and threads that exist, of all namespaces.",
-        &[Formula::level(&[term("loadavg.entities")])],
-    )
-    .caveat("Most of them sleep.")
-    .manual("cut -d' ' -f4 /proc/loadavg"),
-    MetricDef::new(
-        "cpu.load.one_minute.count",
-        Unit::Count,
-        "Load average over about one minute.",
-        &[Formula::level(&[term("loadavg.one")])],
-    )
-    .caveat(LOAD_CAVEAT)
-    .manual("uptime"),
-    MetricDef::new(
-        "cpu.load.five_minutes.count",
-        Unit::Count,
-        "Load average over about five minutes.",
-        &[Formula::level(&[term("loadavg.five")])],
-    )
-    .caveat(LOAD_CAVEAT)
-    .manual("uptime"),
-    MetricDef::new(
-        "cpu.load.fifteen_minutes.count",
-        Unit::Count,
-        "Load average over about fifteen minutes.",
-        &[Formula::level(&[term("loadavg.fifteen")])],
-    )
-    .caveat(LOAD_CAVEAT)
-    .manual("uptime"),
+    MetricDef {
+        id: "cpu.runnable.count",
+        unit: Unit::Count,
+        help: "Tasks that run or could run, rdiag left out, at some instants.",
+        sources: &[Formula::level(&[term("loadavg.runnable")])],
+        caveat: "A handful of samples: bursts between them are not seen. Tasks throttled by a quota are not in it.",
+        manual: "vmstat 1 10 (column r)",
+        ..MetricDef::EMPTY
+    },
+    MetricDef {
+        id: "tasks.entities.count",
+        unit: Unit::Count,
+        help: "Processes and threads that exist, of all namespaces.",
+        sources: &[Formula::level(&[term("loadavg.entities")])],
+        caveat: "Most of them sleep.",
+        manual: "cut -d' ' -f4 /proc/loadavg",
+        ..MetricDef::EMPTY
+    },
+    MetricDef {
+        id: "cpu.load.one_minute.count",
+        unit: Unit::Count,
+        help: "Load average over about one minute.",
+        sources: &[Formula::level(&[term("loadavg.one")])],
+        caveat: LOAD_CAVEAT,
+        manual: "uptime",
+        ..MetricDef::EMPTY
+    },
+    MetricDef {
+        id: "cpu.load.five_minutes.count",
+        unit: Unit::Count,
+        help: "Load average over about five minutes.",
+        sources: &[Formula::level(&[term("loadavg.five")])],
+        caveat: LOAD_CAVEAT,
+        manual: "uptime",
+        ..MetricDef::EMPTY
+    },
+    MetricDef {
+        id: "cpu.load.fifteen_minutes.count",
+        unit: Unit::Count,
+        help: "Load average over about fifteen minutes.",
+        sources: &[Formula::level(&[term("loadavg.fifteen")])],
+        caveat: LOAD_CAVEAT,
+        manual: "uptime",
+        ..MetricDef::EMPTY
+    },
 ];
 
 struct LoadAvg;

@@ -21,24 +21,24 @@ const SERIES: &[SeriesDef] = &[
 ];
 
 const METRICS: &[MetricDef] = &[
-    MetricDef::new(
-        "disk.array.missing.count",
-        Unit::Count,
-        "Members that a redundant array lacks, because they failed or were never there.",
-        &[Formula::level(&[term("md.missing")])],
-    )
-    .dimension("array")
-    .caveat("Arrays without redundancy (linear, RAID 0) have no such number: they fail as a whole.")
-    .manual("cat /proc/mdstat"),
-    MetricDef::new(
-        "disk.array.members.count",
-        Unit::Count,
-        "Members that an array should have.",
-        &[Formula::level(&[term("md.members")])],
-    )
-    .dimension("array")
-    .caveat("Spares do not count.")
-    .manual("cat /proc/mdstat"),
+    MetricDef {
+        id: "disk.array.missing.count",
+        unit: Unit::Count,
+        dimension: Some("array"),
+        help: "Members that a redundant array lacks, because they failed or were never there.",
+        sources: &[Formula::level(&[term("md.missing")])],
+        caveat: "Arrays without redundancy (linear, RAID 0) have no such number: they fail as a whole.",
+        manual: "cat /proc/mdstat",
+    },
+    MetricDef {
+        id: "disk.array.members.count",
+        unit: Unit::Count,
+        dimension: Some("array"),
+        help: "Members that an array should have.",
+        sources: &[Formula::level(&[term("md.members")])],
+        caveat: "Spares do not count.",
+        manual: "cat /proc/mdstat",
+    },
 ];
 
 struct Md;

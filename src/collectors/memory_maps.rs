@@ -34,33 +34,33 @@ const CAVEAT: &str = "Only of the ten processes with the most virtual and the te
 const MANUAL: &str = "wc -l /proc/PID/maps; cat /proc/sys/vm/max_map_count";
 
 const METRICS: &[MetricDef] = &[
-    MetricDef::new(
-        "memory.maps.ratio",
-        Unit::Ratio,
-        "Memory mappings of a process, as a share of what vm.max_map_count allows.",
-        &[Formula::level_ratio(&[term("memory_maps.count")], &[term("memory_maps.limit")])],
-    )
-    .dimension("process")
-    .caveat(CAVEAT)
-    .manual(MANUAL),
-    MetricDef::new(
-        "memory.maps.count",
-        Unit::Count,
-        "Memory mappings of a process: files, libraries, stacks, and pieces of its heap.",
-        &[Formula::level(&[term("memory_maps.count")])],
-    )
-    .dimension("process")
-    .caveat(CAVEAT)
-    .manual(MANUAL),
-    MetricDef::new(
-        "memory.maps_limit.count",
-        Unit::Count,
-        "How many memory mappings a process may have: the same for all.",
-        &[Formula::level(&[term("memory_maps.limit")])],
-    )
-    .dimension("process")
-    .caveat("A limit of the host, that containers share.")
-    .manual(MANUAL),
+    MetricDef {
+        id: "memory.maps.ratio",
+        unit: Unit::Ratio,
+        dimension: Some("process"),
+        help: "Memory mappings of a process, as a share of what vm.max_map_count allows.",
+        sources: &[Formula::level_ratio(&[term("memory_maps.count")], &[term("memory_maps.limit")])],
+        caveat: CAVEAT,
+        manual: MANUAL,
+    },
+    MetricDef {
+        id: "memory.maps.count",
+        unit: Unit::Count,
+        dimension: Some("process"),
+        help: "Memory mappings of a process: files, libraries, stacks, and pieces of its heap.",
+        sources: &[Formula::level(&[term("memory_maps.count")])],
+        caveat: CAVEAT,
+        manual: MANUAL,
+    },
+    MetricDef {
+        id: "memory.maps_limit.count",
+        unit: Unit::Count,
+        dimension: Some("process"),
+        help: "How many memory mappings a process may have: the same for all.",
+        sources: &[Formula::level(&[term("memory_maps.limit")])],
+        caveat: "A limit of the host, that containers share.",
+        manual: MANUAL,
+    },
 ];
 
 /// So many with the most virtual memory, and so many with the most resident memory.

@@ -52,39 +52,43 @@ const TABLES: [(&str, &str, &str, [&str; 3]); 2] = [
 ];
 
 const METRICS: &[MetricDef] = &[
-    MetricDef::new(
-        "network.neighbours.ratio",
-        Unit::Ratio,
-        "Known neighbours (ARP, NDP) against the most that the table may hold.",
-        &[Formula::level_ratio(&[term("neighbours.entries")], &[term("neighbours.limit")])],
-    )
-    .dimension("neighbour_table")
-    .caveat("Entries set by hand count, but do not fall under the limit.")
-    .manual("ip neighbour | wc -l; sysctl net.ipv4.neigh.default.gc_thresh3"),
-    MetricDef::new(
-        "network.neighbours.overflows.count",
-        Unit::Count,
-        "Neighbours that could not be added because the table was full.",
-        &[Formula::change(&[term("neighbours.arp_table_fulls"), optional("neighbours.ndisc_table_fulls")])],
-    )
-    .caveat("For the whole host, all network namespaces together.")
-    .manual("cat /proc/net/stat/arp_cache (table_fulls); lnstat"),
-    MetricDef::new(
-        "network.neighbours.unresolved_discards.count",
-        Unit::Count,
-        "Packets dropped because too many waited for the address of a neighbour.",
-        &[Formula::change(&[term("neighbours.arp_discards"), optional("neighbours.ndisc_discards")])],
-    )
-    .caveat("Attempts to reach unused addresses, such as a network scan, raise it.")
-    .manual("cat /proc/net/stat/arp_cache (unresolved_discards); lnstat"),
-    MetricDef::new(
-        "network.neighbours.unanswered.count",
-        Unit::Count,
-        "How often the kernel gave up asking for the address of a neighbour, or whether it is still there.",
-        &[Formula::change(&[term("neighbours.arp_unanswered"), optional("neighbours.ndisc_unanswered")])],
-    )
-    .caveat("For the whole host, all network namespaces together. An address that is asked for all the time counts every three seconds.")
-    .manual("cat /proc/net/stat/arp_cache (res_failed); lnstat"),
+    MetricDef {
+        id: "network.neighbours.ratio",
+        unit: Unit::Ratio,
+        dimension: Some("neighbour_table"),
+        help: "Known neighbours (ARP, NDP) against the most that the table may hold.",
+        sources: &[Formula::level_ratio(&[term("neighbours.entries")], &[term("neighbours.limit")])],
+        caveat: "Entries set by hand count, but do not fall under the limit.",
+        manual: "ip neighbour | wc -l; sysctl net.ipv4.neigh.default.gc_thresh3",
+    },
+    MetricDef {
+        id: "network.neighbours.overflows.count",
+        unit: Unit::Count,
+        help: "Neighbours that could not be added because the table was full.",
+        sources: &[Formula::change(&[term("neighbours.arp_table_fulls"), optional("neighbours.ndisc_table_fulls")])],
+        caveat: "For the whole host, all network namespaces together.",
+        manual: "cat /proc/net/stat/arp_cache (table_fulls); lnstat",
+        ..MetricDef::EMPTY
+    },
+    MetricDef {
+        id: "network.neighbours.unresolved_discards.count",
+        unit: Unit::Count,
+        help: "Packets dropped because too many waited for the address of a neighbour.",
+        sources: &[Formula::change(&[term("neighbours.arp_discards"), optional("neighbours.ndisc_discards")])],
+        caveat: "Attempts to reach unused addresses, such as a network scan, raise it.",
+        manual: "cat /proc/net/stat/arp_cache (unresolved_discards); lnstat",
+        ..MetricDef::EMPTY
+    },
+    MetricDef {
+        id: "network.neighbours.unanswered.count",
+        unit: Unit::Count,
+        help: "How often the kernel gave up asking for the address of a neighbour, or whether it is still there.",
+        sources: &[Formula::change(&[term("neighbours.arp_unanswered"), optional("neighbours.ndisc_unanswered")])],
+        caveat: "For the whole host, all network namespaces together. An address that is asked for all the time counts \
+                 every three seconds.",
+        manual: "cat /proc/net/stat/arp_cache (res_failed); lnstat",
+        ..MetricDef::EMPTY
+    },
 ];
 
 struct Neighbours;

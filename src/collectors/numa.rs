@@ -21,16 +21,16 @@ const SERIES: &[SeriesDef] = &[
     SeriesDef::counter("numa.foreign", RawUnit::Count, "/sys/devices/system/node/nodeN/numastat, numa_foreign"),
 ];
 
-const METRICS: &[MetricDef] = &[MetricDef::new(
-    "memory.numa_foreign.ratio",
-    Unit::Ratio,
-    "Share of the allocations meant for a memory node that had to go to another \
-        one.", // What was meant for a node is what it served of that, and what others served in its stead.
-    &[Formula::ratio(&[term("numa.foreign")], &[term("numa.hit"), term("numa.foreign")]).floor(10_000.0)],
-)
-.dimension("memory node")
-.caveat("Counts allocations, not accesses: how often remote memory is used only hardware counters tell.")
-.manual("numastat")];
+const METRICS: &[MetricDef] = &[MetricDef {
+    id: "memory.numa_foreign.ratio",
+    unit: Unit::Ratio,
+    dimension: Some("memory node"),
+    help: "Share of the allocations meant for a memory node that had to go to another one.",
+    // What was meant for a node is what it served of that, and what others served in its stead.
+    sources: &[Formula::ratio(&[term("numa.foreign")], &[term("numa.hit"), term("numa.foreign")]).floor(10_000.0)],
+    caveat: "Counts allocations, not accesses: how often remote memory is used only hardware counters tell.",
+    manual: "numastat",
+}];
 
 struct Numa;
 

@@ -35,31 +35,33 @@ const SERIES: &[SeriesDef] = &[
 const MANUAL: &str = "lspci -vv | grep -E '^[0-9a-f]|LnkCap:|LnkSta:' (as root)";
 
 const METRICS: &[MetricDef] = &[
-    MetricDef::new(
-        "hardware.pcie_links.count",
-        Unit::Count,
-        "PCI Express links whose width and speed are known at both ends.",
-        &[Formula::level(&[term(JUDGED)])],
-    )
-    .caveat("Links of devices that sleep are not asked.")
-    .manual(MANUAL),
-    MetricDef::new(
-        "hardware.pcie_links_below.count",
-        Unit::Count,
-        "PCI Express links with fewer lanes or a lower speed than both of their ends support.",
-        &[Formula::level(&[term(BELOW)])],
-    )
-    .caveat("Idle links may save power at a lower speed, and a slot may have fewer lanes than its port.")
-    .manual(MANUAL),
-    MetricDef::new(
-        "hardware.pcie_link_lost.ratio",
-        Unit::Ratio,
-        "Share of the capacity that both ends of a PCI Express link support which it does not have now.",
-        &[Formula::level(&[term(LOST)])],
-    )
-    .dimension("pci device")
-    .caveat("Of links below their capacity only. Idle links may save power at a lower speed.")
-    .manual(MANUAL),
+    MetricDef {
+        id: "hardware.pcie_links.count",
+        unit: Unit::Count,
+        help: "PCI Express links whose width and speed are known at both ends.",
+        sources: &[Formula::level(&[term(JUDGED)])],
+        caveat: "Links of devices that sleep are not asked.",
+        manual: MANUAL,
+        ..MetricDef::EMPTY
+    },
+    MetricDef {
+        id: "hardware.pcie_links_below.count",
+        unit: Unit::Count,
+        help: "PCI Express links with fewer lanes or a lower speed than both of their ends support.",
+        sources: &[Formula::level(&[term(BELOW)])],
+        caveat: "Idle links may save power at a lower speed, and a slot may have fewer lanes than its port.",
+        manual: MANUAL,
+        ..MetricDef::EMPTY
+    },
+    MetricDef {
+        id: "hardware.pcie_link_lost.ratio",
+        unit: Unit::Ratio,
+        dimension: Some("pci device"),
+        help: "Share of the capacity that both ends of a PCI Express link support which it does not have now.",
+        sources: &[Formula::level(&[term(LOST)])],
+        caveat: "Of links below their capacity only. Idle links may save power at a lower speed.",
+        manual: MANUAL,
+    },
 ];
 
 const DEVICES: &str = "sys/bus/pci/devices";

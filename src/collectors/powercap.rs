@@ -37,24 +37,24 @@ const MANUAL: &str =
     "turbostat --interval 5 (PkgWatt); grep . /sys/class/powercap/intel-rapl:?/constraint_0_power_limit_uw (as root)";
 
 const METRICS: &[MetricDef] = &[
-    MetricDef::new(
-        "power.joules.per_second",
-        Unit::PerSecond,
-        "Joules per second, which are watts, that a CPU package used.",
-        &[Formula::rate(&[times(1e-6, ENERGY)])],
-    )
-    .dimension("power domain")
-    .caveat("The hardware measures or estimates it; memory and other devices are not in it.")
-    .manual(MANUAL),
-    MetricDef::new(
-        "power.limit.ratio",
-        Unit::Ratio,
-        "Power that a CPU package used, as a share of its long-term limit.",
-        &[Formula::of_capacity(&[term(LIMITED)], &[term(LIMIT)])],
-    )
-    .dimension("power domain")
-    .caveat("The package may use more than its long-term limit for some seconds.")
-    .manual(MANUAL),
+    MetricDef {
+        id: "power.joules.per_second",
+        unit: Unit::PerSecond,
+        dimension: Some("power domain"),
+        help: "Joules per second, which are watts, that a CPU package used.",
+        sources: &[Formula::rate(&[times(1e-6, ENERGY)])],
+        caveat: "The hardware measures or estimates it; memory and other devices are not in it.",
+        manual: MANUAL,
+    },
+    MetricDef {
+        id: "power.limit.ratio",
+        unit: Unit::Ratio,
+        dimension: Some("power domain"),
+        help: "Power that a CPU package used, as a share of its long-term limit.",
+        sources: &[Formula::of_capacity(&[term(LIMITED)], &[term(LIMIT)])],
+        caveat: "The package may use more than its long-term limit for some seconds.",
+        manual: MANUAL,
+    },
 ];
 
 const ZONES: &str = "sys/class/powercap";

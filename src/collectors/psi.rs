@@ -43,54 +43,60 @@ const FILES: [(&str, &[(&str, &str)]); 4] = [
 ];
 
 const METRICS: &[MetricDef] = &[
-    MetricDef::new(
-        "psi.cpu.some.ratio",
-        Unit::Ratio,
-        "Share of time in which at least one runnable task waited for a CPU.",
-        &[Formula::rate(&[term("psi.cpu_some")])],
-    )
-    .caveat("Grows with the number of tasks: one waiting task out of 100 counts as much as all of them.")
-    .manual("cat /proc/pressure/cpu; sleep 10; cat /proc/pressure/cpu"),
-    MetricDef::new(
-        "psi.memory.some.ratio",
-        Unit::Ratio,
-        "Share of time in which at least one task stalled for memory: reclaim, refault, swap-in.",
-        &[Formula::rate(&[term("psi.memory_some")])],
-    )
-    .caveat("Grows with the number of tasks.")
-    .manual("cat /proc/pressure/memory; sleep 10; cat /proc/pressure/memory"),
-    MetricDef::new(
-        "psi.memory.full.ratio",
-        Unit::Ratio,
-        "Share of time in which all tasks that were not idle stalled for memory at once.",
-        &[Formula::rate(&[term("psi.memory_full")])],
-    )
-    .caveat("0 as long as any task of the host makes progress on any CPU.")
-    .manual("cat /proc/pressure/memory; sleep 10; cat /proc/pressure/memory"),
-    MetricDef::new(
-        "psi.io.some.ratio",
-        Unit::Ratio,
-        "Share of time in which at least one task waited for I/O.",
-        &[Formula::rate(&[term("psi.io_some")])],
-    )
-    .caveat("A single task that does nothing but read reaches 100 % on a healthy disk.")
-    .manual("cat /proc/pressure/io; sleep 10; cat /proc/pressure/io"),
-    MetricDef::new(
-        "psi.io.full.ratio",
-        Unit::Ratio,
-        "Share of time in which all tasks that were not idle waited for I/O at once.",
-        &[Formula::rate(&[term("psi.io_full")])],
-    )
-    .caveat("0 as long as any task of the host makes progress on any CPU.")
-    .manual("cat /proc/pressure/io; sleep 10; cat /proc/pressure/io"),
-    MetricDef::new(
-        "psi.irq.full.ratio",
-        Unit::Ratio,
-        "Share of time in which interrupts kept tasks from running.",
-        &[Formula::rate(&[term("psi.irq_full")])],
-    )
-    .caveat("Needs a kernel that accounts interrupt time.")
-    .manual("cat /proc/pressure/irq; sleep 10; cat /proc/pressure/irq"),
+    MetricDef {
+        id: "psi.cpu.some.ratio",
+        unit: Unit::Ratio,
+        help: "Share of time in which at least one runnable task waited for a CPU.",
+        sources: &[Formula::rate(&[term("psi.cpu_some")])],
+        caveat: "Grows with the number of tasks: one waiting task out of 100 counts as much as all of them.",
+        manual: "cat /proc/pressure/cpu; sleep 10; cat /proc/pressure/cpu",
+        ..MetricDef::EMPTY
+    },
+    MetricDef {
+        id: "psi.memory.some.ratio",
+        unit: Unit::Ratio,
+        help: "Share of time in which at least one task stalled for memory: reclaim, refault, swap-in.",
+        sources: &[Formula::rate(&[term("psi.memory_some")])],
+        caveat: "Grows with the number of tasks.",
+        manual: "cat /proc/pressure/memory; sleep 10; cat /proc/pressure/memory",
+        ..MetricDef::EMPTY
+    },
+    MetricDef {
+        id: "psi.memory.full.ratio",
+        unit: Unit::Ratio,
+        help: "Share of time in which all tasks that were not idle stalled for memory at once.",
+        sources: &[Formula::rate(&[term("psi.memory_full")])],
+        caveat: "0 as long as any task of the host makes progress on any CPU.",
+        manual: "cat /proc/pressure/memory; sleep 10; cat /proc/pressure/memory",
+        ..MetricDef::EMPTY
+    },
+    MetricDef {
+        id: "psi.io.some.ratio",
+        unit: Unit::Ratio,
+        help: "Share of time in which at least one task waited for I/O.",
+        sources: &[Formula::rate(&[term("psi.io_some")])],
+        caveat: "A single task that does nothing but read reaches 100 % on a healthy disk.",
+        manual: "cat /proc/pressure/io; sleep 10; cat /proc/pressure/io",
+        ..MetricDef::EMPTY
+    },
+    MetricDef {
+        id: "psi.io.full.ratio",
+        unit: Unit::Ratio,
+        help: "Share of time in which all tasks that were not idle waited for I/O at once.",
+        sources: &[Formula::rate(&[term("psi.io_full")])],
+        caveat: "0 as long as any task of the host makes progress on any CPU.",
+        manual: "cat /proc/pressure/io; sleep 10; cat /proc/pressure/io",
+        ..MetricDef::EMPTY
+    },
+    MetricDef {
+        id: "psi.irq.full.ratio",
+        unit: Unit::Ratio,
+        help: "Share of time in which interrupts kept tasks from running.",
+        sources: &[Formula::rate(&[term("psi.irq_full")])],
+        caveat: "Needs a kernel that accounts interrupt time.",
+        manual: "cat /proc/pressure/irq; sleep 10; cat /proc/pressure/irq",
+        ..MetricDef::EMPTY
+    },
 ];
 
 struct Psi;

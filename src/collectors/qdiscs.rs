@@ -36,60 +36,60 @@ const MANUAL: &str = "tc -s qdisc show; tc -s class show dev IF";
 const CAVEAT: &str = "Of the network namespace of rdiag only. Segments sent as one (GSO) count as one packet.";
 
 const METRICS: &[MetricDef] = &[
-    MetricDef::new(
-        "network.qdisc.drops.count",
-        Unit::Count,
-        "Outgoing packets that the queueing discipline of the device dropped.",
-        &[Formula::change(&[term("qdiscs.drops")])],
-    )
-    .dimension("qdisc")
-    .caveat(CAVEAT)
-    .manual(MANUAL),
-    MetricDef::new(
-        "network.qdisc.packets.count",
-        Unit::Count,
-        "Packets that the queueing discipline of the device sent.",
-        &[Formula::change(&[term("qdiscs.packets")])],
-    )
-    .dimension("qdisc")
-    .caveat(CAVEAT)
-    .manual(MANUAL),
-    MetricDef::new(
-        "network.qdisc.sent.bytes_per_second",
-        Unit::BytesPerSecond,
-        "Bytes per second that the queueing discipline of the device sent.",
-        &[Formula::rate(&[term("qdiscs.bytes")])],
-    )
-    .dimension("qdisc")
-    .caveat(CAVEAT)
-    .manual(MANUAL),
-    MetricDef::new(
-        "network.qdisc.overlimits.count",
-        Unit::Count,
-        "Times that a configured rate made the queueing discipline delay a packet.",
-        &[Formula::change(&[term("qdiscs.overlimits")])],
-    )
-    .dimension("qdisc")
-    .caveat("One packet may be counted several times.")
-    .manual(MANUAL),
-    MetricDef::new(
-        "network.qdisc.backlog.count",
-        Unit::Count,
-        "Packets waiting in the queueing discipline when it is read.",
-        &[Formula::level(&[term("qdiscs.waiting")])],
-    )
-    .dimension("qdisc")
-    .caveat("One reading per interval; the ring buffer of the device is not included.")
-    .manual(MANUAL),
-    MetricDef::new(
-        "network.qdisc.backlog.bytes",
-        Unit::Bytes,
-        "Bytes waiting in the queueing discipline when it is read.",
-        &[Formula::level(&[term("qdiscs.waiting_bytes")])],
-    )
-    .dimension("qdisc")
-    .caveat("One reading per interval; the ring buffer of the device is not included.")
-    .manual(MANUAL),
+    MetricDef {
+        id: "network.qdisc.drops.count",
+        unit: Unit::Count,
+        dimension: Some("qdisc"),
+        help: "Outgoing packets that the queueing discipline of the device dropped.",
+        sources: &[Formula::change(&[term("qdiscs.drops")])],
+        caveat: CAVEAT,
+        manual: MANUAL,
+    },
+    MetricDef {
+        id: "network.qdisc.packets.count",
+        unit: Unit::Count,
+        dimension: Some("qdisc"),
+        help: "Packets that the queueing discipline of the device sent.",
+        sources: &[Formula::change(&[term("qdiscs.packets")])],
+        caveat: CAVEAT,
+        manual: MANUAL,
+    },
+    MetricDef {
+        id: "network.qdisc.sent.bytes_per_second",
+        unit: Unit::BytesPerSecond,
+        dimension: Some("qdisc"),
+        help: "Bytes per second that the queueing discipline of the device sent.",
+        sources: &[Formula::rate(&[term("qdiscs.bytes")])],
+        caveat: CAVEAT,
+        manual: MANUAL,
+    },
+    MetricDef {
+        id: "network.qdisc.overlimits.count",
+        unit: Unit::Count,
+        dimension: Some("qdisc"),
+        help: "Times that a configured rate made the queueing discipline delay a packet.",
+        sources: &[Formula::change(&[term("qdiscs.overlimits")])],
+        caveat: "One packet may be counted several times.",
+        manual: MANUAL,
+    },
+    MetricDef {
+        id: "network.qdisc.backlog.count",
+        unit: Unit::Count,
+        dimension: Some("qdisc"),
+        help: "Packets waiting in the queueing discipline when it is read.",
+        sources: &[Formula::level(&[term("qdiscs.waiting")])],
+        caveat: "One reading per interval; the ring buffer of the device is not included.",
+        manual: MANUAL,
+    },
+    MetricDef {
+        id: "network.qdisc.backlog.bytes",
+        unit: Unit::Bytes,
+        dimension: Some("qdisc"),
+        help: "Bytes waiting in the queueing discipline when it is read.",
+        sources: &[Formula::level(&[term("qdiscs.waiting_bytes")])],
+        caveat: "One reading per interval; the ring buffer of the device is not included.",
+        manual: MANUAL,
+    },
 ];
 
 /// At most so many devices have their classes read, and so many root qdiscs are recorded.

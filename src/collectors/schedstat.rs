@@ -32,19 +32,38 @@ const SERIES: &[SeriesDef] = &[
 const CORE_WANTED: &[Term] = &[term("schedstat.core_run"), term("schedstat.core_wait")];
 
 const METRICS: &[MetricDef] = &[
-    MetricDef::new("cpu.runqueue.wait.ratio", Unit::Ratio, "Share of their runnable time that tasks spent in a run queue, waiting for a \
-        CPU.", &[
+    MetricDef {
+        id: "cpu.runqueue.wait.ratio",
+        unit: Unit::Ratio,
+        help: "Share of their runnable time that tasks spent in a run queue, waiting for a CPU.",
+        sources: &[
             Formula::waiting(&[term("schedstat.wait")], &[term("schedstat.run")]),
             Formula::Taken(Source::WaitOfTasks),
-        ]).caveat("High on an idle host too, where little time is wanted; the kernel counts tasks that a CPU quota \
-                 stopped as waiting, and what is known of them is left out; the fallback sees main threads, or those threads that were \
-                 read.").manual("perf sched record sleep 10; perf sched timehist -s, or two reads of /proc/schedstat"),
-    MetricDef::new("cpu.runqueue.delay.seconds", Unit::Seconds, "Mean time that a task waited in the run queue each time it got a \
-        CPU.", &[Formula::ratio(&[term("schedstat.wait")], &[term("schedstat.slices")])]).caveat("A mean over all tasks: it hides the long \
-        waits of a few.").manual("two reads of /proc/schedstat"),
-    MetricDef::new("cpu.core.wait.ratio", Unit::Ratio, "Share of their runnable time that tasks spent waiting in this CPU's run \
-        queue.", &[Formula::ratio(&[term("schedstat.core_wait")], CORE_WANTED)]).dimension("cpu").caveat("A wait counts on the CPU where \
-        it ends; the time for which a quota holds tasks back is in it.").manual("two reads of /proc/schedstat"),
+        ],
+        caveat: "High on an idle host too, where little time is wanted; the kernel counts tasks that a CPU quota \
+                 stopped as waiting, and what is known of them is left out; the fallback sees main threads, or those \
+                 threads that were read.",
+        manual: "perf sched record sleep 10; perf sched timehist -s, or two reads of /proc/schedstat",
+        ..MetricDef::EMPTY
+    },
+    MetricDef {
+        id: "cpu.runqueue.delay.seconds",
+        unit: Unit::Seconds,
+        help: "Mean time that a task waited in the run queue each time it got a CPU.",
+        sources: &[Formula::ratio(&[term("schedstat.wait")], &[term("schedstat.slices")])],
+        caveat: "A mean over all tasks: it hides the long waits of a few.",
+        manual: "two reads of /proc/schedstat",
+        ..MetricDef::EMPTY
+    },
+    MetricDef {
+        id: "cpu.core.wait.ratio",
+        unit: Unit::Ratio,
+        dimension: Some("cpu"),
+        help: "Share of their runnable time that tasks spent waiting in this CPU's run queue.",
+        sources: &[Formula::ratio(&[term("schedstat.core_wait")], CORE_WANTED)],
+        caveat: "A wait counts on the CPU where it ends; the time for which a quota holds tasks back is in it.",
+        manual: "two reads of /proc/schedstat",
+    },
 ];
 
 struct SchedStat;

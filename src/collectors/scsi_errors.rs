@@ -25,24 +25,24 @@ const CAVEAT: &str = "A command that the device does not know counts like a lost
     raise it too; the kernel log distinguishes them.";
 
 const METRICS: &[MetricDef] = &[
-    MetricDef::new(
-        "disk.scsi_errors.count",
-        Unit::Count,
-        "Commands of a SCSI, SATA or USB disk that failed or timed out within the window.",
-        &[Formula::change(&[term("scsi_errors.failed"), optional("scsi_errors.timed_out")])],
-    )
-    .dimension("device")
-    .caveat(CAVEAT)
-    .manual("grep . /sys/block/sd*/device/io*_cnt"),
-    MetricDef::new(
-        "disk.scsi_errors_since_boot.count",
-        Unit::Count,
-        "Commands of a SCSI, SATA or USB disk that failed or timed out since it appeared.",
-        &[Formula::level(&[term("scsi_errors.failed"), optional("scsi_errors.timed_out")])],
-    )
-    .dimension("device")
-    .caveat(CAVEAT)
-    .manual("grep . /sys/block/sd*/device/io*_cnt"),
+    MetricDef {
+        id: "disk.scsi_errors.count",
+        unit: Unit::Count,
+        dimension: Some("device"),
+        help: "Commands of a SCSI, SATA or USB disk that failed or timed out within the window.",
+        sources: &[Formula::change(&[term("scsi_errors.failed"), optional("scsi_errors.timed_out")])],
+        caveat: CAVEAT,
+        manual: "grep . /sys/block/sd*/device/io*_cnt",
+    },
+    MetricDef {
+        id: "disk.scsi_errors_since_boot.count",
+        unit: Unit::Count,
+        dimension: Some("device"),
+        help: "Commands of a SCSI, SATA or USB disk that failed or timed out since it appeared.",
+        sources: &[Formula::level(&[term("scsi_errors.failed"), optional("scsi_errors.timed_out")])],
+        caveat: CAVEAT,
+        manual: "grep . /sys/block/sd*/device/io*_cnt",
+    },
 ];
 
 struct ScsiErrors;

@@ -54,86 +54,96 @@ const MANUAL: &str = "cat /proc/net/sockstat; ss -s";
 const HOST_WIDE: &str = "Counted for the whole host, all network namespaces together.";
 
 const METRICS: &[MetricDef] = &[
-    MetricDef::new(
-        "network.sockets.count",
-        Unit::Count,
-        "Sockets in use, of all kinds.",
-        &[Formula::level(&[term("sockets.used")])],
-    )
-    .caveat("Those of this network namespace.")
-    .manual(MANUAL),
-    MetricDef::new(
-        "network.tcp.sockets.count",
-        Unit::Count,
-        "TCP sockets in use, listening ones included.",
-        &[Formula::level(&[term("sockets.tcp"), optional("sockets.tcp6")])],
-    )
-    .caveat("Those of this network namespace; TIME_WAIT is not in it.")
-    .manual(MANUAL),
-    MetricDef::new(
-        "network.udp.sockets.count",
-        Unit::Count,
-        "UDP sockets in use.",
-        &[Formula::level(&[term("sockets.udp"), optional("sockets.udp6")])],
-    )
-    .caveat("Those of this network namespace.")
-    .manual(MANUAL),
-    MetricDef::new(
-        "network.tcp.memory.bytes",
-        Unit::Bytes,
-        "Memory that TCP has reserved for buffers.",
-        &[Formula::level(&[term("sockets.tcp_memory")])],
-    )
-    .caveat(HOST_WIDE)
-    .manual(MANUAL),
-    MetricDef::new(
-        "network.tcp.memory.ratio",
-        Unit::Ratio,
-        "TCP memory as a share of its limit (net.ipv4.tcp_mem, third value).",
-        &[Formula::level_ratio(&[term("sockets.tcp_memory")], &[term("sockets.limit_tcp_memory")])],
-    )
-    .caveat(HOST_WIDE)
-    .manual(MANUAL),
-    MetricDef::new(
-        "network.tcp.memory_pressure.ratio",
-        Unit::Ratio,
-        "Memory of TCP against the level at which it begins to save (net.ipv4.tcp_mem, second value).",
-        &[Formula::level_ratio(&[term("sockets.tcp_memory")], &[term("sockets.limit_tcp_pressure")])],
-    )
-    .caveat(HOST_WIDE)
-    .manual(MANUAL),
-    MetricDef::new(
-        "network.udp.memory.ratio",
-        Unit::Ratio,
-        "UDP memory as a share of its limit (net.ipv4.udp_mem, third value).",
-        &[Formula::level_ratio(&[term("sockets.udp_memory")], &[term("sockets.limit_udp_memory")])],
-    )
-    .caveat(HOST_WIDE)
-    .manual(MANUAL),
-    MetricDef::new(
-        "network.tcp.orphans.ratio",
-        Unit::Ratio,
-        "Connections that no process owns any more against the most that may be (net.ipv4.tcp_max_orphans).",
-        &[Formula::level_ratio(&[term("sockets.orphans")], &[term("sockets.limit_orphans")])],
-    )
-    .caveat(HOST_WIDE)
-    .manual(MANUAL),
-    MetricDef::new(
-        "network.tcp.time_wait.count",
-        Unit::Count,
-        "Closed connections that are remembered in TIME_WAIT.",
-        &[Formula::level(&[term("sockets.time_wait")])],
-    )
-    .caveat("Each holds its pair of addresses and ports for 60 s.")
-    .manual(MANUAL),
-    MetricDef::new(
-        "network.tcp.time_wait.ratio",
-        Unit::Ratio,
-        "Connections in TIME_WAIT against the most that may be (net.ipv4.tcp_max_tw_buckets).",
-        &[Formula::level_ratio(&[term("sockets.time_wait")], &[term("sockets.limit_time_wait")])],
-    )
-    .caveat("Reaching the limit only forgets closed connections early.")
-    .manual(MANUAL),
+    MetricDef {
+        id: "network.sockets.count",
+        unit: Unit::Count,
+        help: "Sockets in use, of all kinds.",
+        sources: &[Formula::level(&[term("sockets.used")])],
+        caveat: "Those of this network namespace.",
+        manual: MANUAL,
+        ..MetricDef::EMPTY
+    },
+    MetricDef {
+        id: "network.tcp.sockets.count",
+        unit: Unit::Count,
+        help: "TCP sockets in use, listening ones included.",
+        sources: &[Formula::level(&[term("sockets.tcp"), optional("sockets.tcp6")])],
+        caveat: "Those of this network namespace; TIME_WAIT is not in it.",
+        manual: MANUAL,
+        ..MetricDef::EMPTY
+    },
+    MetricDef {
+        id: "network.udp.sockets.count",
+        unit: Unit::Count,
+        help: "UDP sockets in use.",
+        sources: &[Formula::level(&[term("sockets.udp"), optional("sockets.udp6")])],
+        caveat: "Those of this network namespace.",
+        manual: MANUAL,
+        ..MetricDef::EMPTY
+    },
+    MetricDef {
+        id: "network.tcp.memory.bytes",
+        unit: Unit::Bytes,
+        help: "Memory that TCP has reserved for buffers.",
+        sources: &[Formula::level(&[term("sockets.tcp_memory")])],
+        caveat: HOST_WIDE,
+        manual: MANUAL,
+        ..MetricDef::EMPTY
+    },
+    MetricDef {
+        id: "network.tcp.memory.ratio",
+        unit: Unit::Ratio,
+        help: "TCP memory as a share of its limit (net.ipv4.tcp_mem, third value).",
+        sources: &[Formula::level_ratio(&[term("sockets.tcp_memory")], &[term("sockets.limit_tcp_memory")])],
+        caveat: HOST_WIDE,
+        manual: MANUAL,
+        ..MetricDef::EMPTY
+    },
+    MetricDef {
+        id: "network.tcp.memory_pressure.ratio",
+        unit: Unit::Ratio,
+        help: "Memory of TCP against the level at which it begins to save (net.ipv4.tcp_mem, second value).",
+        sources: &[Formula::level_ratio(&[term("sockets.tcp_memory")], &[term("sockets.limit_tcp_pressure")])],
+        caveat: HOST_WIDE,
+        manual: MANUAL,
+        ..MetricDef::EMPTY
+    },
+    MetricDef {
+        id: "network.udp.memory.ratio",
+        unit: Unit::Ratio,
+        help: "UDP memory as a share of its limit (net.ipv4.udp_mem, third value).",
+        sources: &[Formula::level_ratio(&[term("sockets.udp_memory")], &[term("sockets.limit_udp_memory")])],
+        caveat: HOST_WIDE,
+        manual: MANUAL,
+        ..MetricDef::EMPTY
+    },
+    MetricDef {
+        id: "network.tcp.orphans.ratio",
+        unit: Unit::Ratio,
+        help: "Connections that no process owns any more against the most that may be (net.ipv4.tcp_max_orphans).",
+        sources: &[Formula::level_ratio(&[term("sockets.orphans")], &[term("sockets.limit_orphans")])],
+        caveat: HOST_WIDE,
+        manual: MANUAL,
+        ..MetricDef::EMPTY
+    },
+    MetricDef {
+        id: "network.tcp.time_wait.count",
+        unit: Unit::Count,
+        help: "Closed connections that are remembered in TIME_WAIT.",
+        sources: &[Formula::level(&[term("sockets.time_wait")])],
+        caveat: "Each holds its pair of addresses and ports for 60 s.",
+        manual: MANUAL,
+        ..MetricDef::EMPTY
+    },
+    MetricDef {
+        id: "network.tcp.time_wait.ratio",
+        unit: Unit::Ratio,
+        help: "Connections in TIME_WAIT against the most that may be (net.ipv4.tcp_max_tw_buckets).",
+        sources: &[Formula::level_ratio(&[term("sockets.time_wait")], &[term("sockets.limit_time_wait")])],
+        caveat: "Reaching the limit only forgets closed connections early.",
+        manual: MANUAL,
+        ..MetricDef::EMPTY
+    },
 ];
 
 struct Sockets {

@@ -45,92 +45,79 @@ const BACKLOG_ONLY: &str =
     "Only the CPU's backlog (loopback, veth, tunnels, RPS): frames lost in a device's ring are not in it.";
 
 const METRICS: &[MetricDef] = &[
-    MetricDef::new(
-        "network.softnet.processed.per_second",
-        Unit::PerSecond,
-        "Packets that the CPUs took in per \
-        second.",
-        &[Formula::rate(&[term("softnet.processed")])],
-    )
-    .caveat(
-        "A packet that is steered to another CPU or passes a tunnel \
-        counts each time.",
-    )
-    .manual(MANUAL),
-    MetricDef::new(
-        "network.softnet.drops.count",
-        Unit::Count,
-        "Packets dropped because a CPU's backlog was \
-        full.",
-        &[Formula::change(&[term("softnet.dropped")])],
-    )
-    .caveat(BACKLOG_ONLY)
-    .manual(MANUAL),
-    MetricDef::new(
-        "network.softnet.squeezed.per_second",
-        Unit::PerSecond,
-        "How often per second a CPU had to stop receiving with work \
-        left, because its share of time or packets was used \
-        up.",
-        &[Formula::rate(&[term("softnet.squeezed")])],
-    )
-    .caveat(SQUEEZED)
-    .manual(MANUAL),
-    MetricDef::new(
-        "network.softnet.flow_limited.count",
-        Unit::Count,
-        "Packets of a large flow dropped early to leave room for small \
-        ones.",
-        &[Formula::change(&[term("softnet.flow_limited")])],
-    )
-    .caveat(
-        "Only where flow limits are switched on \
-        (net.core.flow_limit_cpu_bitmap).",
-    )
-    .manual(MANUAL),
-    MetricDef::new(
-        "network.softnet.core_processed.per_second",
-        Unit::PerSecond,
-        "Packets that one CPU took in per \
-        second.",
-        &[Formula::rate(&[term("softnet.core_processed")])],
-    )
-    .dimension("cpu")
-    .caveat(
-        "A packet that is steered to another CPU or \
-        passes a tunnel counts each time.",
-    )
-    .manual(MANUAL),
-    MetricDef::new(
-        "network.softnet.core_drops.count",
-        Unit::Count,
-        "Packets dropped because this CPU's backlog was \
-        full.",
-        &[Formula::change(&[term("softnet.core_dropped")])],
-    )
-    .dimension("cpu")
-    .caveat(BACKLOG_ONLY)
-    .manual(MANUAL),
-    MetricDef::new(
-        "network.softnet.core_squeezed.per_second",
-        Unit::PerSecond,
-        "How often per second this CPU had to stop receiving with \
-        work left.",
-        &[Formula::rate(&[term("softnet.core_squeezed")])],
-    )
-    .dimension("cpu")
-    .caveat(SQUEEZED)
-    .manual(MANUAL),
-    MetricDef::new(
-        "network.softnet.backlog.ratio",
-        Unit::Ratio,
-        "Packets in a CPU's backlog against the most that it may hold \
-        (net.core.netdev_max_backlog).",
-        &[Formula::level_ratio(&[term("softnet.core_backlog")], &[term("softnet.core_backlog_limit")])],
-    )
-    .dimension("cpu")
-    .caveat("One look per interval: short bursts are mostly missed.")
-    .manual(MANUAL),
+    MetricDef {
+        id: "network.softnet.processed.per_second",
+        unit: Unit::PerSecond,
+        help: "Packets that the CPUs took in per second.",
+        sources: &[Formula::rate(&[term("softnet.processed")])],
+        caveat: "A packet that is steered to another CPU or passes a tunnel counts each time.",
+        manual: MANUAL,
+        ..MetricDef::EMPTY
+    },
+    MetricDef {
+        id: "network.softnet.drops.count",
+        unit: Unit::Count,
+        help: "Packets dropped because a CPU's backlog was full.",
+        sources: &[Formula::change(&[term("softnet.dropped")])],
+        caveat: BACKLOG_ONLY,
+        manual: MANUAL,
+        ..MetricDef::EMPTY
+    },
+    MetricDef {
+        id: "network.softnet.squeezed.per_second",
+        unit: Unit::PerSecond,
+        help: "How often per second a CPU had to stop receiving with work left, because its share of time or packets \
+               was used up.",
+        sources: &[Formula::rate(&[term("softnet.squeezed")])],
+        caveat: SQUEEZED,
+        manual: MANUAL,
+        ..MetricDef::EMPTY
+    },
+    MetricDef {
+        id: "network.softnet.flow_limited.count",
+        unit: Unit::Count,
+        help: "Packets of a large flow dropped early to leave room for small ones.",
+        sources: &[Formula::change(&[term("softnet.flow_limited")])],
+        caveat: "Only where flow limits are switched on (net.core.flow_limit_cpu_bitmap).",
+        manual: MANUAL,
+        ..MetricDef::EMPTY
+    },
+    MetricDef {
+        id: "network.softnet.core_processed.per_second",
+        unit: Unit::PerSecond,
+        dimension: Some("cpu"),
+        help: "Packets that one CPU took in per second.",
+        sources: &[Formula::rate(&[term("softnet.core_processed")])],
+        caveat: "A packet that is steered to another CPU or passes a tunnel counts each time.",
+        manual: MANUAL,
+    },
+    MetricDef {
+        id: "network.softnet.core_drops.count",
+        unit: Unit::Count,
+        dimension: Some("cpu"),
+        help: "Packets dropped because this CPU's backlog was full.",
+        sources: &[Formula::change(&[term("softnet.core_dropped")])],
+        caveat: BACKLOG_ONLY,
+        manual: MANUAL,
+    },
+    MetricDef {
+        id: "network.softnet.core_squeezed.per_second",
+        unit: Unit::PerSecond,
+        dimension: Some("cpu"),
+        help: "How often per second this CPU had to stop receiving with work left.",
+        sources: &[Formula::rate(&[term("softnet.core_squeezed")])],
+        caveat: SQUEEZED,
+        manual: MANUAL,
+    },
+    MetricDef {
+        id: "network.softnet.backlog.ratio",
+        unit: Unit::Ratio,
+        dimension: Some("cpu"),
+        help: "Packets in a CPU's backlog against the most that it may hold (net.core.netdev_max_backlog).",
+        sources: &[Formula::level_ratio(&[term("softnet.core_backlog")], &[term("softnet.core_backlog_limit")])],
+        caveat: "One look per interval: short bursts are mostly missed.",
+        manual: MANUAL,
+    },
 ];
 
 /// Totals over all CPUs, as [`SERIES`] has them, and the columns (from 0) that they sum up.

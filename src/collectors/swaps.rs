@@ -23,23 +23,24 @@ const SERIES: &[SeriesDef] = &[
 ];
 
 const METRICS: &[MetricDef] = &[
-    MetricDef::new(
-        "memory.swap_device_used.ratio",
-        Unit::Ratio,
-        "Share of one swap device or file in use.",
-        &[Formula::level_ratio(&[term("swaps.used")], &[term("swaps.size")])],
-    )
-    .dimension("swap device")
-    .caveat("Devices of lower priority stay empty until those of higher priority are full.")
-    .manual("swapon --show"),
-    MetricDef::new(
-        "memory.swap_zram.ratio",
-        Unit::Ratio,
-        "Share of the swap space that is compressed memory (zram) and no disk.",
-        &[Formula::level_ratio(&[term("swaps.zram_size")], &[term("swaps.all_size")])],
-    )
-    .caveat("By size, whatever the priorities.")
-    .manual("swapon --show"),
+    MetricDef {
+        id: "memory.swap_device_used.ratio",
+        unit: Unit::Ratio,
+        dimension: Some("swap device"),
+        help: "Share of one swap device or file in use.",
+        sources: &[Formula::level_ratio(&[term("swaps.used")], &[term("swaps.size")])],
+        caveat: "Devices of lower priority stay empty until those of higher priority are full.",
+        manual: "swapon --show",
+    },
+    MetricDef {
+        id: "memory.swap_zram.ratio",
+        unit: Unit::Ratio,
+        help: "Share of the swap space that is compressed memory (zram) and no disk.",
+        sources: &[Formula::level_ratio(&[term("swaps.zram_size")], &[term("swaps.all_size")])],
+        caveat: "By size, whatever the priorities.",
+        manual: "swapon --show",
+        ..MetricDef::EMPTY
+    },
 ];
 
 struct Swaps;

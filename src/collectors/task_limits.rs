@@ -24,30 +24,34 @@ const SERIES: &[SeriesDef] = &[
 ];
 
 const METRICS: &[MetricDef] = &[
-    MetricDef::new(
-        "tasks.pid_max.ratio",
-        Unit::Ratio,
-        "Tasks of the host as a share of the ids that there are for them.",
-        &[Formula::level_ratio(&[term("task_limits.tasks")], &[term("task_limits.pid_max")])],
-    )
-    .caveat("Every thread takes an id, not only every process.")
-    .manual("cat /proc/loadavg /proc/sys/kernel/pid_max"),
-    MetricDef::new(
-        "tasks.threads_max.ratio",
-        Unit::Ratio,
-        "Tasks of the host as a share of the most that the kernel will create.",
-        &[Formula::level_ratio(&[term("task_limits.tasks")], &[term("task_limits.threads_max")])],
-    )
-    .caveat("Follows from the size of the memory unless it was set.")
-    .manual("cat /proc/loadavg /proc/sys/kernel/threads-max"),
-    MetricDef::new(
-        "tasks.pid_max.count",
-        Unit::Count,
-        "How many ids there are for tasks.",
-        &[Formula::level(&[term("task_limits.pid_max")])],
-    )
-    .caveat("In a process namespace other than the first it is not compared: it may be that namespace's own (since Linux 6.14).")
-    .manual("cat /proc/sys/kernel/pid_max"),
+    MetricDef {
+        id: "tasks.pid_max.ratio",
+        unit: Unit::Ratio,
+        help: "Tasks of the host as a share of the ids that there are for them.",
+        sources: &[Formula::level_ratio(&[term("task_limits.tasks")], &[term("task_limits.pid_max")])],
+        caveat: "Every thread takes an id, not only every process.",
+        manual: "cat /proc/loadavg /proc/sys/kernel/pid_max",
+        ..MetricDef::EMPTY
+    },
+    MetricDef {
+        id: "tasks.threads_max.ratio",
+        unit: Unit::Ratio,
+        help: "Tasks of the host as a share of the most that the kernel will create.",
+        sources: &[Formula::level_ratio(&[term("task_limits.tasks")], &[term("task_limits.threads_max")])],
+        caveat: "Follows from the size of the memory unless it was set.",
+        manual: "cat /proc/loadavg /proc/sys/kernel/threads-max",
+        ..MetricDef::EMPTY
+    },
+    MetricDef {
+        id: "tasks.pid_max.count",
+        unit: Unit::Count,
+        help: "How many ids there are for tasks.",
+        sources: &[Formula::level(&[term("task_limits.pid_max")])],
+        caveat: "In a process namespace other than the first it is not compared: it may be that namespace's own (since \
+                 Linux 6.14).",
+        manual: "cat /proc/sys/kernel/pid_max",
+        ..MetricDef::EMPTY
+    },
 ];
 
 struct TaskLimits;

@@ -33,26 +33,25 @@ const SERIES: &[SeriesDef] = &[
 const MANUAL: &str = "sensors; grep . /sys/class/thermal/thermal_zone*/{type,temp}";
 
 const METRICS: &[MetricDef] = &[
-    MetricDef::new(
-        "power.temperature.count",
-        Unit::Count,
-        "Temperature of a thermal zone or of a chip's hottest sensor, in degrees Celsius.",
-        &[Formula::level(&[term(NOW)])],
-    )
-    .dimension("sensor")
-    .caveat("Only sensors with a critical limit. Of a chip with several it is the one nearest to its limit.")
-    .manual(MANUAL),
-    MetricDef::new(
-        "power.temperature_limit.count",
-        Unit::Count,
-        "Temperature at which a thermal zone or sensor is critical (or hot), in degrees Celsius.",
-        &[Formula::level(&[term(LIMIT)])],
-    )
-    .dimension("sensor")
-    .caveat(
-        "As the firmware or the driver gives it; limits that no hardware has (below 50 or above 130 °C) are left out.",
-    )
-    .manual(MANUAL),
+    MetricDef {
+        id: "power.temperature.count",
+        unit: Unit::Count,
+        dimension: Some("sensor"),
+        help: "Temperature of a thermal zone or of a chip's hottest sensor, in degrees Celsius.",
+        sources: &[Formula::level(&[term(NOW)])],
+        caveat: "Only sensors with a critical limit. Of a chip with several it is the one nearest to its limit.",
+        manual: MANUAL,
+    },
+    MetricDef {
+        id: "power.temperature_limit.count",
+        unit: Unit::Count,
+        dimension: Some("sensor"),
+        help: "Temperature at which a thermal zone or sensor is critical (or hot), in degrees Celsius.",
+        sources: &[Formula::level(&[term(LIMIT)])],
+        caveat: "As the firmware or the driver gives it; limits that no hardware has (below 50 or above 130 °C) are \
+                 left out.",
+        manual: MANUAL,
+    },
 ];
 
 const ZONES: &str = "sys/class/thermal";

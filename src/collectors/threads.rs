@@ -28,24 +28,24 @@ const SERIES: &[SeriesDef] = &[
 ];
 
 const METRICS: &[MetricDef] = &[
-    MetricDef::new(
-        "thread.cpu.ratio",
-        Unit::Ratio,
-        "CPU time of one thread per second: 1 is a full CPU, which is all that one thread can use.",
-        &[Formula::rate(&[term(CPU)])],
-    )
-    .dimension("thread")
-    .caveat("Only threads of the processes that were the busiest; the ten with the most.")
-    .manual("pidstat -t -u 1 10"),
-    MetricDef::new(
-        "thread.wait.ratio",
-        Unit::Ratio,
-        "Time per second in which one thread could run and waited for a CPU.",
-        &[Formula::rate(&[term(WAIT)])],
-    )
-    .dimension("thread")
-    .caveat("Added when the thread gets a CPU: one that still waits shows nothing.")
-    .manual("cat /proc/PID/task/*/schedstat, twice"),
+    MetricDef {
+        id: "thread.cpu.ratio",
+        unit: Unit::Ratio,
+        dimension: Some("thread"),
+        help: "CPU time of one thread per second: 1 is a full CPU, which is all that one thread can use.",
+        sources: &[Formula::rate(&[term(CPU)])],
+        caveat: "Only threads of the processes that were the busiest; the ten with the most.",
+        manual: "pidstat -t -u 1 10",
+    },
+    MetricDef {
+        id: "thread.wait.ratio",
+        unit: Unit::Ratio,
+        dimension: Some("thread"),
+        help: "Time per second in which one thread could run and waited for a CPU.",
+        sources: &[Formula::rate(&[term(WAIT)])],
+        caveat: "Added when the thread gets a CPU: one that still waits shows nothing.",
+        manual: "cat /proc/PID/task/*/schedstat, twice",
+    },
 ];
 
 /// Processes that begin to be watched at one sample: those that used the most CPU since the one before.

@@ -22,15 +22,15 @@ const SERIES: &[SeriesDef] = &[SeriesDef::counter(
     "/sys/class/net/IF/queues/tx-N/tx_timeout, all queues",
 )];
 
-const METRICS: &[MetricDef] = &[MetricDef::new(
-    "network.interface.transmit_timeouts.count",
-    Unit::Count,
-    "How often a device's transmit queue did not move for seconds, so that its driver was told to reset it.",
-    &[Formula::change(&[term("transmit_queues.timeouts")])],
-)
-.dimension("interface")
-.caveat("A device that resets itself before the kernel's watchdog notices does not show.")
-.manual("grep . /sys/class/net/IF/queues/tx-*/tx_timeout; dmesg | grep 'NETDEV WATCHDOG'")];
+const METRICS: &[MetricDef] = &[MetricDef {
+    id: "network.interface.transmit_timeouts.count",
+    unit: Unit::Count,
+    dimension: Some("interface"),
+    help: "How often a device's transmit queue did not move for seconds, so that its driver was told to reset it.",
+    sources: &[Formula::change(&[term("transmit_queues.timeouts")])],
+    caveat: "A device that resets itself before the kernel's watchdog notices does not show.",
+    manual: "grep . /sys/class/net/IF/queues/tx-*/tx_timeout; dmesg | grep 'NETDEV WATCHDOG'",
+}];
 
 /// So many queues are read.
 const MAX_QUEUES: usize = 1024;

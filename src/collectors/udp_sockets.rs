@@ -24,15 +24,15 @@ const SERIES: &[SeriesDef] = &[SeriesDef::gauge(
     "/proc/net/udp, udp6, drops: change since the window began",
 )];
 
-const METRICS: &[MetricDef] = &[MetricDef::new(
-    "network.udp.socket_drops.count",
-    Unit::Count,
-    "Datagrams dropped at one socket, because its receive buffer was full or they were broken.",
-    &[Formula::level(&[term("udp_sockets.drops")])],
-)
-.dimension("udp_socket")
-.caveat("A socket that was closed before the window ended is not seen.")
-.manual("ss -ulnpm (skmem: d); cat /proc/net/udp (drops)")];
+const METRICS: &[MetricDef] = &[MetricDef {
+    id: "network.udp.socket_drops.count",
+    unit: Unit::Count,
+    dimension: Some("udp_socket"),
+    help: "Datagrams dropped at one socket, because its receive buffer was full or they were broken.",
+    sources: &[Formula::level(&[term("udp_sockets.drops")])],
+    caveat: "A socket that was closed before the window ended is not seen.",
+    manual: "ss -ulnpm (skmem: d); cat /proc/net/udp (drops)",
+}];
 
 /// So many sockets, those with the most drops, are recorded.
 const MAX_SOCKETS: usize = 64;

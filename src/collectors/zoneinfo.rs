@@ -26,24 +26,24 @@ const SERIES: &[SeriesDef] = &[
 const MANUAL: &str = "grep -E 'zone|free|min|low|high' /proc/zoneinfo";
 
 const METRICS: &[MetricDef] = &[
-    MetricDef::new(
-        "memory.zone_free_to_low.ratio",
-        Unit::Ratio,
-        "Free memory of a zone per its low mark, below which the reclaim threads run.",
-        &[Formula::level_ratio(&[term("zoneinfo.free")], &[term("zoneinfo.low")])],
-    )
-    .dimension("zone")
-    .caveat("A host that caches files sits near 1 by design.")
-    .manual(MANUAL),
-    MetricDef::new(
-        "memory.zone_free_to_min.ratio",
-        Unit::Ratio,
-        "Free memory of a zone per its min mark, below which programs have to free memory themselves.",
-        &[Formula::level_ratio(&[term("zoneinfo.free")], &[term("zoneinfo.min")])],
-    )
-    .dimension("zone")
-    .caveat("Another zone may still serve the same allocation.")
-    .manual(MANUAL),
+    MetricDef {
+        id: "memory.zone_free_to_low.ratio",
+        unit: Unit::Ratio,
+        dimension: Some("zone"),
+        help: "Free memory of a zone per its low mark, below which the reclaim threads run.",
+        sources: &[Formula::level_ratio(&[term("zoneinfo.free")], &[term("zoneinfo.low")])],
+        caveat: "A host that caches files sits near 1 by design.",
+        manual: MANUAL,
+    },
+    MetricDef {
+        id: "memory.zone_free_to_min.ratio",
+        unit: Unit::Ratio,
+        dimension: Some("zone"),
+        help: "Free memory of a zone per its min mark, below which programs have to free memory themselves.",
+        sources: &[Formula::level_ratio(&[term("zoneinfo.free")], &[term("zoneinfo.min")])],
+        caveat: "Another zone may still serve the same allocation.",
+        manual: MANUAL,
+    },
 ];
 
 /// A zone of a node.

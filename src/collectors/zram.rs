@@ -26,42 +26,42 @@ const SERIES: &[SeriesDef] = &[
 const MANUAL: &str = "zramctl";
 
 const METRICS: &[MetricDef] = &[
-    MetricDef::new(
-        "memory.zram_used.bytes",
-        Unit::Bytes,
-        "Memory that a zram device takes for what it holds.",
-        &[Formula::level(&[term("zram.used")])],
-    )
-    .dimension("zram device")
-    .caveat("Is part of what /proc/meminfo accounts for nowhere.")
-    .manual(MANUAL),
-    MetricDef::new(
-        "memory.zram_compression.ratio",
-        Unit::Ratio,
-        "Memory taken per memory held: below 1 compression pays.",
-        &[Formula::level_ratio(&[term("zram.used")], &[term("zram.original")])],
-    )
-    .dimension("zram device")
-    .caveat("Says nothing while the device is almost empty.")
-    .manual(MANUAL),
-    MetricDef::new(
-        "memory.zram_limit.ratio",
-        Unit::Ratio,
-        "Memory taken per memory that the device may take.",
-        &[Formula::level_ratio(&[term("zram.used")], &[term("zram.limit")])],
-    )
-    .dimension("zram device")
-    .caveat("Without a limit there is no such figure.")
-    .manual(MANUAL),
-    MetricDef::new(
-        "memory.zram_failures.count",
-        Unit::Count,
-        "Reads and writes of a zram device that failed.",
-        &[Formula::change(&[term("zram.failed_reads"), term("zram.failed_writes")])],
-    )
-    .dimension("zram device")
-    .caveat("Failed writes mean that the limit was reached or that no memory was left.")
-    .manual(MANUAL),
+    MetricDef {
+        id: "memory.zram_used.bytes",
+        unit: Unit::Bytes,
+        dimension: Some("zram device"),
+        help: "Memory that a zram device takes for what it holds.",
+        sources: &[Formula::level(&[term("zram.used")])],
+        caveat: "Is part of what /proc/meminfo accounts for nowhere.",
+        manual: MANUAL,
+    },
+    MetricDef {
+        id: "memory.zram_compression.ratio",
+        unit: Unit::Ratio,
+        dimension: Some("zram device"),
+        help: "Memory taken per memory held: below 1 compression pays.",
+        sources: &[Formula::level_ratio(&[term("zram.used")], &[term("zram.original")])],
+        caveat: "Says nothing while the device is almost empty.",
+        manual: MANUAL,
+    },
+    MetricDef {
+        id: "memory.zram_limit.ratio",
+        unit: Unit::Ratio,
+        dimension: Some("zram device"),
+        help: "Memory taken per memory that the device may take.",
+        sources: &[Formula::level_ratio(&[term("zram.used")], &[term("zram.limit")])],
+        caveat: "Without a limit there is no such figure.",
+        manual: MANUAL,
+    },
+    MetricDef {
+        id: "memory.zram_failures.count",
+        unit: Unit::Count,
+        dimension: Some("zram device"),
+        help: "Reads and writes of a zram device that failed.",
+        sources: &[Formula::change(&[term("zram.failed_reads"), term("zram.failed_writes")])],
+        caveat: "Failed writes mean that the limit was reached or that no memory was left.",
+        manual: MANUAL,
+    },
 ];
 
 struct Zram;

@@ -364,28 +364,7 @@ pub struct MetricDef {
 }
 
 impl MetricDef {
-    /// A metric of the whole host. Add [`caveat`](Self::caveat) and [`manual`](Self::manual), and the
-    /// [`dimension`](Self::dimension) of one that has instances.
-    #[must_use]
-    pub const fn new(id: &'static str, unit: Unit, help: &'static str, sources: &'static [Formula]) -> Self {
-        Self { id, unit, dimension: None, help, sources, caveat: "", manual: "" }
-    }
-
-    /// What one instance of it is.
-    #[must_use]
-    pub const fn dimension(self, dimension: &'static str) -> Self {
-        Self { dimension: Some(dimension), ..self }
-    }
-
-    /// What it does not mean.
-    #[must_use]
-    pub const fn caveat(self, caveat: &'static str) -> Self {
-        Self { caveat, ..self }
-    }
-
-    /// The command with which a person reads the same.
-    #[must_use]
-    pub const fn manual(self, manual: &'static str) -> Self {
-        Self { manual, ..self }
-    }
+    /// What a definition leaves out, and so has not: it has no instances, for one. For `..MetricDef::EMPTY` behind the fields that it has.
+    pub const EMPTY: Self =
+        Self { id: "", unit: Unit::Count, dimension: None, help: "", sources: &[], caveat: "", manual: "" };
 }

@@ -14,11 +14,11 @@ use rdiag_model::*;
 static METRICS: &[MetricDef] = &[MetricDef {
     id: "runqlat.p99.seconds",
     unit: Unit::Seconds,
-    dimension: None,
     help: "99th percentile of the time from being able to run to running.",
     sources: &[Formula::probe(Pick::Percentile("wait", 0.99))],
     caveat: "Over all tasks of the host.",
     manual: "perf sched latency",
+    ..MetricDef::EMPTY
 }];
 
 fn attachment() -> Attachment {

@@ -32,31 +32,33 @@ const SERIES: &[SeriesDef] = &[SeriesDef::gauge(
 )];
 
 const METRICS: &[MetricDef] = &[
-    MetricDef::new(
-        "tasks.blocked.count",
-        Unit::Count,
-        "Tasks in uninterruptible sleep, on average over the samples.",
-        &[Formula::probe(Pick::ColumnSum("places", "tasks"))],
-    )
-    .caveat(CAVEAT)
-    .manual("ps -eLo state,pid,tid,wchan:32,comm | grep ^D"),
-    MetricDef::new(
-        "tasks.blocked.stuck.count",
-        Unit::Count,
-        "Tasks that were in uninterruptible sleep at every sample and never ran in between.",
-        &[Formula::probe(Pick::ColumnSum("tasks", "stuck"))],
-    )
-    .caveat("In a short window a slow disk looks the same as one that will never answer.")
-    .manual("ps -eLo state,pid,tid,wchan:32,comm | grep ^D, twice"),
-    MetricDef::new(
-        "tasks.blocked.task.seconds",
-        Unit::Seconds,
-        "Time that a task spent in uninterruptible sleep, estimated from the samples.",
-        &[Formula::probe(Pick::Column("tasks", "blocked"))],
-    )
-    .dimension("task")
-    .caveat(CAVEAT)
-    .manual("ps -eLo state,pid,tid,wchan:32,comm | grep ^D"),
+    MetricDef {
+        id: "tasks.blocked.count",
+        unit: Unit::Count,
+        help: "Tasks in uninterruptible sleep, on average over the samples.",
+        sources: &[Formula::probe(Pick::ColumnSum("places", "tasks"))],
+        caveat: CAVEAT,
+        manual: "ps -eLo state,pid,tid,wchan:32,comm | grep ^D",
+        ..MetricDef::EMPTY
+    },
+    MetricDef {
+        id: "tasks.blocked.stuck.count",
+        unit: Unit::Count,
+        help: "Tasks that were in uninterruptible sleep at every sample and never ran in between.",
+        sources: &[Formula::probe(Pick::ColumnSum("tasks", "stuck"))],
+        caveat: "In a short window a slow disk looks the same as one that will never answer.",
+        manual: "ps -eLo state,pid,tid,wchan:32,comm | grep ^D, twice",
+        ..MetricDef::EMPTY
+    },
+    MetricDef {
+        id: "tasks.blocked.task.seconds",
+        unit: Unit::Seconds,
+        dimension: Some("task"),
+        help: "Time that a task spent in uninterruptible sleep, estimated from the samples.",
+        sources: &[Formula::probe(Pick::Column("tasks", "blocked"))],
+        caveat: CAVEAT,
+        manual: "ps -eLo state,pid,tid,wchan:32,comm | grep ^D",
+    },
 ];
 
 /// Tasks that are looked at in one sample; on a host with more, the rest is not seen, which is said.

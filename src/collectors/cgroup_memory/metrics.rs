@@ -37,170 +37,126 @@ const STAT: &str = "cat /sys/fs/cgroup/GROUP/memory.stat";
 const PRESSURE: &str = "cat /sys/fs/cgroup/GROUP/memory.pressure";
 
 pub(super) const METRICS: &[MetricDef] = &[
-    MetricDef::new(
-        "cgroup.memory.limit.bytes",
-        Unit::Bytes,
-        "Memory that the group may \
-        use.",
-        &[Formula::level(&[term("cgroup_memory.limit")])],
-    )
-    .dimension("cgroup")
-    .caveat("A group above may allow less.")
-    .manual(
-        "cat \
-        /sys/fs/cgroup/GROUP/memory.max",
-    ),
-    MetricDef::new(
-        "cgroup.memory.used.bytes",
-        Unit::Bytes,
-        "Memory of the group that cannot simply be dropped: anonymous, shared and \
-        kernel memory.",
-        &[Formula::level(&[term("cgroup_memory.used")])],
-    )
-    .dimension("cgroup")
-    .caveat(
-        "Page cache is not in it. On v1 \
-        kernel memory is not in it either, since v1 does not say what of it can be freed.",
-    )
-    .manual(STAT),
-    MetricDef::new(
-        "cgroup.memory.used_of_limit.ratio",
-        Unit::Ratio,
-        "Share of the group's memory limit that is taken by memory that \
-        cannot simply be \
-        dropped.",
-        &[Formula::level_ratio(&[term("cgroup_memory.used")], &[term("cgroup_memory.limit")])],
-    )
-    .dimension("cgroup")
-    .caveat(
-        "memory.current is no measure for this: it contains page cache, and stands near the limit in healthy groups.",
-    )
-    .manual(STAT),
-    MetricDef::new(
-        "cgroup.memory.charged_of_limit.ratio",
-        Unit::Ratio,
-        "Share of the group's memory limit that is charged to it, page \
-        cache included.",
-        &[Formula::level_ratio(&[term("cgroup_memory.charged")], &[term("cgroup_memory.limit")])],
-    )
-    .dimension("cgroup")
-    .caveat("Near 1 is normal for a group that reads or writes files.")
-    .manual("cat /sys/fs/cgroup/GROUP/memory.current"),
-    MetricDef::new(
-        "cgroup.memory.limit_hits.count",
-        Unit::Count,
-        "Times the group ran into its own memory limit and had to make room \
-        first.",
-        &[Formula::change(&[term("cgroup_memory.limit_hits")])],
-    )
-    .dimension("cgroup")
-    .caveat(
-        "Making room by dropping old page \
-        cache is cheap, and normal for a group that reads files.",
-    )
-    .manual(EVENTS),
-    MetricDef::new(
-        "cgroup.memory.high.count",
-        Unit::Count,
-        "Times tasks of the group were slowed down because it was above \
-        memory.high.",
-        &[Formula::change(&[term("cgroup_memory.high")])],
-    )
-    .dimension("cgroup")
-    .caveat(
-        "Only v2 has \
-        memory.high.",
-    )
-    .manual(EVENTS),
-    MetricDef::new(
-        "cgroup.memory.limit_failures.count",
-        Unit::Count,
-        "Times the group's own limit left an allocation without memory, even \
-        after making room.",
-        &[
+    MetricDef {
+        id: "cgroup.memory.limit.bytes",
+        unit: Unit::Bytes,
+        dimension: Some("cgroup"),
+        help: "Memory that the group may use.",
+        sources: &[Formula::level(&[term("cgroup_memory.limit")])],
+        caveat: "A group above may allow less.",
+        manual: "cat /sys/fs/cgroup/GROUP/memory.max",
+    },
+    MetricDef {
+        id: "cgroup.memory.used.bytes",
+        unit: Unit::Bytes,
+        dimension: Some("cgroup"),
+        help: "Memory of the group that cannot simply be dropped: anonymous, shared and kernel memory.",
+        sources: &[Formula::level(&[term("cgroup_memory.used")])],
+        caveat: "Page cache is not in it. On v1 kernel memory is not in it either, since v1 does not say what of it \
+                 can be freed.",
+        manual: STAT,
+    },
+    MetricDef {
+        id: "cgroup.memory.used_of_limit.ratio",
+        unit: Unit::Ratio,
+        dimension: Some("cgroup"),
+        help: "Share of the group's memory limit that is taken by memory that cannot simply be dropped.",
+        sources: &[Formula::level_ratio(&[term("cgroup_memory.used")], &[term("cgroup_memory.limit")])],
+        caveat: "memory.current is no measure for this: it contains page cache, and stands near the limit in healthy \
+                 groups.",
+        manual: STAT,
+    },
+    MetricDef {
+        id: "cgroup.memory.charged_of_limit.ratio",
+        unit: Unit::Ratio,
+        dimension: Some("cgroup"),
+        help: "Share of the group's memory limit that is charged to it, page cache included.",
+        sources: &[Formula::level_ratio(&[term("cgroup_memory.charged")], &[term("cgroup_memory.limit")])],
+        caveat: "Near 1 is normal for a group that reads or writes files.",
+        manual: "cat /sys/fs/cgroup/GROUP/memory.current",
+    },
+    MetricDef {
+        id: "cgroup.memory.limit_hits.count",
+        unit: Unit::Count,
+        dimension: Some("cgroup"),
+        help: "Times the group ran into its own memory limit and had to make room first.",
+        sources: &[Formula::change(&[term("cgroup_memory.limit_hits")])],
+        caveat: "Making room by dropping old page cache is cheap, and normal for a group that reads files.",
+        manual: EVENTS,
+    },
+    MetricDef {
+        id: "cgroup.memory.high.count",
+        unit: Unit::Count,
+        dimension: Some("cgroup"),
+        help: "Times tasks of the group were slowed down because it was above memory.high.",
+        sources: &[Formula::change(&[term("cgroup_memory.high")])],
+        caveat: "Only v2 has memory.high.",
+        manual: EVENTS,
+    },
+    MetricDef {
+        id: "cgroup.memory.limit_failures.count",
+        unit: Unit::Count,
+        dimension: Some("cgroup"),
+        help: "Times the group's own limit left an allocation without memory, even after making room.",
+        sources: &[
             Formula::change(&[term("cgroup_memory.out_of_memory")]),
             Formula::change(&[term("cgroup_memory.limit_hits")]),
         ],
-    )
-    .dimension("cgroup")
-    .caveat("v1 does not count these; there every hit of the limit is taken, which is more.")
-    .manual(EVENTS),
-    MetricDef::new(
-        "cgroup.memory.oom_kill.count",
-        Unit::Count,
-        "OOM kills in the group and the groups \
-        below.",
-        &[Formula::change(&[term("cgroup_memory.oom_kill")])],
-    )
-    .dimension("cgroup")
-    .caveat(
-        "The limit behind it may be that of a \
-        group above, or the machine's memory.",
-    )
-    .manual(EVENTS),
-    MetricDef::new(
-        "cgroup.memory.oom_kill_so_far.count",
-        Unit::Count,
-        "OOM kills in the group and the groups below since the group was \
-        made.",
-        &[Formula::level(&[term("cgroup_memory.oom_kill_so_far")])],
-    )
-    .dimension("cgroup")
-    .caveat(
-        "Old kills say nothing about \
-        now.",
-    )
-    .manual(EVENTS),
-    MetricDef::new(
-        "cgroup.memory.refaults.per_second",
-        Unit::PerSecond,
-        "Refaults per second of the group: pages read back soon after \
-        they were evicted or swapped out.",
-        &[Formula::rate(&[term("cgroup_memory.refaults")])],
-    )
-    .dimension("cgroup")
-    .caveat(
-        "Reading a \
-        file that is larger than the limit again and again counts too.",
-    )
-    .manual(STAT),
-    MetricDef::new(
-        "cgroup.memory.major_faults.per_second",
-        Unit::PerSecond,
-        "Page faults per second of the group that had to wait for \
-        storage.",
-        &[Formula::rate(&[term("cgroup_memory.major_faults")])],
-    )
-    .dimension("cgroup")
-    .caveat(
-        "Starting programs causes them \
-        without any shortage.",
-    )
-    .manual(STAT),
-    MetricDef::new(
-        "cgroup.memory.pressure.some.ratio",
-        Unit::Ratio,
-        "Share of time in which at least one task of the group stalled for \
-        memory.",
-        &[Formula::rate(&[term("cgroup_memory.stalled_some")])],
-    )
-    .dimension("cgroup")
-    .caveat(
-        "Grows with the number of \
-        tasks.",
-    )
-    .manual(PRESSURE),
-    MetricDef::new(
-        "cgroup.memory.pressure.full.ratio",
-        Unit::Ratio,
-        "Share of time in which all tasks of the group that were not idle \
-        stalled for memory at once.",
-        &[Formula::rate(&[term("cgroup_memory.stalled_full")])],
-    )
-    .dimension("cgroup")
-    .caveat(
-        "0 as long as \
-        any task of the group makes progress.",
-    )
-    .manual(PRESSURE),
+        caveat: "v1 does not count these; there every hit of the limit is taken, which is more.",
+        manual: EVENTS,
+    },
+    MetricDef {
+        id: "cgroup.memory.oom_kill.count",
+        unit: Unit::Count,
+        dimension: Some("cgroup"),
+        help: "OOM kills in the group and the groups below.",
+        sources: &[Formula::change(&[term("cgroup_memory.oom_kill")])],
+        caveat: "The limit behind it may be that of a group above, or the machine's memory.",
+        manual: EVENTS,
+    },
+    MetricDef {
+        id: "cgroup.memory.oom_kill_so_far.count",
+        unit: Unit::Count,
+        dimension: Some("cgroup"),
+        help: "OOM kills in the group and the groups below since the group was made.",
+        sources: &[Formula::level(&[term("cgroup_memory.oom_kill_so_far")])],
+        caveat: "Old kills say nothing about now.",
+        manual: EVENTS,
+    },
+    MetricDef {
+        id: "cgroup.memory.refaults.per_second",
+        unit: Unit::PerSecond,
+        dimension: Some("cgroup"),
+        help: "Refaults per second of the group: pages read back soon after they were evicted or swapped out.",
+        sources: &[Formula::rate(&[term("cgroup_memory.refaults")])],
+        caveat: "Reading a file that is larger than the limit again and again counts too.",
+        manual: STAT,
+    },
+    MetricDef {
+        id: "cgroup.memory.major_faults.per_second",
+        unit: Unit::PerSecond,
+        dimension: Some("cgroup"),
+        help: "Page faults per second of the group that had to wait for storage.",
+        sources: &[Formula::rate(&[term("cgroup_memory.major_faults")])],
+        caveat: "Starting programs causes them without any shortage.",
+        manual: STAT,
+    },
+    MetricDef {
+        id: "cgroup.memory.pressure.some.ratio",
+        unit: Unit::Ratio,
+        dimension: Some("cgroup"),
+        help: "Share of time in which at least one task of the group stalled for memory.",
+        sources: &[Formula::rate(&[term("cgroup_memory.stalled_some")])],
+        caveat: "Grows with the number of tasks.",
+        manual: PRESSURE,
+    },
+    MetricDef {
+        id: "cgroup.memory.pressure.full.ratio",
+        unit: Unit::Ratio,
+        dimension: Some("cgroup"),
+        help: "Share of time in which all tasks of the group that were not idle stalled for memory at once.",
+        sources: &[Formula::rate(&[term("cgroup_memory.stalled_full")])],
+        caveat: "0 as long as any task of the group makes progress.",
+        manual: PRESSURE,
+    },
 ];

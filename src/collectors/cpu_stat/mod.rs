@@ -110,75 +110,85 @@ const CORE_TOTAL: &[Term] = &[
 ];
 
 const METRICS: &[MetricDef] = &[
-    MetricDef::new(
-        "cpu.busy.ratio",
-        Unit::Ratio,
-        "Share of the CPUs' time spent executing anything: user, nice, system and interrupts.",
-        &[Formula::ratio(BUSY, TOTAL)],
-    )
-    .caveat("Includes stalls on memory; hyper-threads count as full CPUs; steal, idle and iowait are not in it.")
-    .manual("mpstat 1 10"),
-    MetricDef::new(
-        "cpu.user.ratio",
-        Unit::Ratio,
-        "Share of the CPUs' time in user mode, niced work included.",
-        &[Formula::ratio(&[term("cpu_stat.user"), term("cpu_stat.nice")], TOTAL)],
-    )
-    .caveat("The split of user and system is sampled by the tick on most kernels.")
-    .manual("mpstat 1 10"),
-    MetricDef::new(
-        "cpu.nice.ratio",
-        Unit::Ratio,
-        "Share of the CPUs' time spent on niced work, which gives way to everything else.",
-        &[Formula::ratio(&[term("cpu_stat.nice")], TOTAL)],
-    )
-    .caveat("Only nice values above 0 count.")
-    .manual("mpstat 1 10"),
-    MetricDef::new(
-        "cpu.system.ratio",
-        Unit::Ratio,
-        "Share of the CPUs' time in the kernel, interrupts excluded.",
-        &[Formula::ratio(&[term("cpu_stat.system")], TOTAL)],
-    )
-    .caveat("The split of user and system is sampled by the tick on most kernels.")
-    .manual("mpstat 1 10"),
-    MetricDef::new(
-        "cpu.system.share_of_busy.ratio",
-        Unit::Ratio,
-        "Share of the busy time that was spent in the kernel.",
-        &[Formula::ratio(&[term("cpu_stat.system")], BUSY)],
-    )
-    .caveat("Says little when the CPUs are almost idle.")
-    .manual("mpstat 1 10"),
-    MetricDef::new(
-        "cpu.steal.ratio",
-        Unit::Ratio,
-        "CPU steal: share of the demanded CPU time in which the hypervisor did not run this machine.",
-        &[Formula::ratio(&[term("cpu_stat.stolen")], BUSY_OR_STOLEN)],
-    )
-    .caveat("Not given where it never moved since boot: then it is not known whether the hypervisor reports it.")
-    .manual("mpstat 1 10"),
-    MetricDef::new(
-        "cpu.demand.ratio",
-        Unit::Ratio,
-        "Share of the CPUs' time that the kernel and un-niced work used, or would have used had it not been stolen.",
-        &[Formula::ratio(DEMAND, TOTAL)],
-    )
-    .caveat("Includes system time of niced processes: only their user time is counted as nice.")
-    .manual("mpstat 1 10"),
-    MetricDef::new(
-        "cpu.interrupt.ratio",
-        Unit::Ratio,
-        "Share of the CPUs' time in hard and soft interrupts.",
-        &[Formula::ratio(&[term("cpu_stat.irq"), term("cpu_stat.softirq")], TOTAL)],
-    )
-    .caveat("Sampled by the tick unless the kernel accounts interrupt time: may read 0 while interrupts eat CPU.")
-    .manual("mpstat 1 10"),
-    MetricDef::new(
-        "cpu.core.busy.ratio",
-        Unit::Ratio,
-        "Share of one CPU's time spent executing anything.",
-        &[Formula::ratio(
+    MetricDef {
+        id: "cpu.busy.ratio",
+        unit: Unit::Ratio,
+        help: "Share of the CPUs' time spent executing anything: user, nice, system and interrupts.",
+        sources: &[Formula::ratio(BUSY, TOTAL)],
+        caveat: "Includes stalls on memory; hyper-threads count as full CPUs; steal, idle and iowait are not in it.",
+        manual: "mpstat 1 10",
+        ..MetricDef::EMPTY
+    },
+    MetricDef {
+        id: "cpu.user.ratio",
+        unit: Unit::Ratio,
+        help: "Share of the CPUs' time in user mode, niced work included.",
+        sources: &[Formula::ratio(&[term("cpu_stat.user"), term("cpu_stat.nice")], TOTAL)],
+        caveat: "The split of user and system is sampled by the tick on most kernels.",
+        manual: "mpstat 1 10",
+        ..MetricDef::EMPTY
+    },
+    MetricDef {
+        id: "cpu.nice.ratio",
+        unit: Unit::Ratio,
+        help: "Share of the CPUs' time spent on niced work, which gives way to everything else.",
+        sources: &[Formula::ratio(&[term("cpu_stat.nice")], TOTAL)],
+        caveat: "Only nice values above 0 count.",
+        manual: "mpstat 1 10",
+        ..MetricDef::EMPTY
+    },
+    MetricDef {
+        id: "cpu.system.ratio",
+        unit: Unit::Ratio,
+        help: "Share of the CPUs' time in the kernel, interrupts excluded.",
+        sources: &[Formula::ratio(&[term("cpu_stat.system")], TOTAL)],
+        caveat: "The split of user and system is sampled by the tick on most kernels.",
+        manual: "mpstat 1 10",
+        ..MetricDef::EMPTY
+    },
+    MetricDef {
+        id: "cpu.system.share_of_busy.ratio",
+        unit: Unit::Ratio,
+        help: "Share of the busy time that was spent in the kernel.",
+        sources: &[Formula::ratio(&[term("cpu_stat.system")], BUSY)],
+        caveat: "Says little when the CPUs are almost idle.",
+        manual: "mpstat 1 10",
+        ..MetricDef::EMPTY
+    },
+    MetricDef {
+        id: "cpu.steal.ratio",
+        unit: Unit::Ratio,
+        help: "CPU steal: share of the demanded CPU time in which the hypervisor did not run this machine.",
+        sources: &[Formula::ratio(&[term("cpu_stat.stolen")], BUSY_OR_STOLEN)],
+        caveat: "Not given where it never moved since boot: then it is not known whether the hypervisor reports it.",
+        manual: "mpstat 1 10",
+        ..MetricDef::EMPTY
+    },
+    MetricDef {
+        id: "cpu.demand.ratio",
+        unit: Unit::Ratio,
+        help: "Share of the CPUs' time that the kernel and un-niced work used, or would have used had it not been \
+               stolen.",
+        sources: &[Formula::ratio(DEMAND, TOTAL)],
+        caveat: "Includes system time of niced processes: only their user time is counted as nice.",
+        manual: "mpstat 1 10",
+        ..MetricDef::EMPTY
+    },
+    MetricDef {
+        id: "cpu.interrupt.ratio",
+        unit: Unit::Ratio,
+        help: "Share of the CPUs' time in hard and soft interrupts.",
+        sources: &[Formula::ratio(&[term("cpu_stat.irq"), term("cpu_stat.softirq")], TOTAL)],
+        caveat: "Sampled by the tick unless the kernel accounts interrupt time: may read 0 while interrupts eat CPU.",
+        manual: "mpstat 1 10",
+        ..MetricDef::EMPTY
+    },
+    MetricDef {
+        id: "cpu.core.busy.ratio",
+        unit: Unit::Ratio,
+        dimension: Some("cpu"),
+        help: "Share of one CPU's time spent executing anything.",
+        sources: &[Formula::ratio(
             &[
                 term("cpu_stat.core_user"),
                 term("cpu_stat.core_nice"),
@@ -188,98 +198,100 @@ const METRICS: &[MetricDef] = &[
             ],
             CORE_TOTAL,
         )],
-    )
-    .dimension("cpu")
-    .caveat("A thread that migrates shows on no single CPU.")
-    .manual("mpstat -P ALL 1 10"),
-    MetricDef::new(
-        "cpu.core.interrupt.ratio",
-        Unit::Ratio,
-        "Share of one CPU's time in hard and soft interrupts.",
-        &[Formula::ratio(&[term("cpu_stat.core_irq"), term("cpu_stat.core_softirq")], CORE_TOTAL)],
-    )
-    .dimension("cpu")
-    .caveat("Sampled by the tick unless the kernel accounts interrupt time: may read 0 while interrupts eat CPU.")
-    .manual("mpstat -P ALL 1 10"),
-    MetricDef::new(
-        "cpu.core.softirq.ratio",
-        Unit::Ratio,
-        "Share of one CPU's time in soft interrupts.",
-        &[Formula::ratio(&[term("cpu_stat.core_softirq")], CORE_TOTAL)],
-    )
-    .dimension("cpu")
-    .caveat("What ksoftirqd does is in it too.")
-    .manual("mpstat -P ALL 1 10"),
-    MetricDef::new(
-        "cpu.core.nice.ratio",
-        Unit::Ratio,
-        "Share of one CPU's time spent on niced work.",
-        &[Formula::ratio(&[term("cpu_stat.core_nice")], CORE_TOTAL)],
-    )
-    .dimension("cpu")
-    .caveat("Only nice values above 0 count.")
-    .manual("mpstat -P ALL 1 10"),
-    MetricDef::new(
-        "cpu.core.idle.ratio",
-        Unit::Ratio,
-        "Share of one CPU's time with nothing to run, waits for I/O included.",
-        &[Formula::ratio(&[term("cpu_stat.core_idle"), term("cpu_stat.core_iowait")], CORE_TOTAL)],
-    )
-    .dimension("cpu")
-    .caveat("A CPU that is set aside from the scheduler is idle on purpose.")
-    .manual("mpstat -P ALL 1 10"),
-    MetricDef::new(
-        "cpu.core.steal.ratio",
-        Unit::Ratio,
-        "Share of one virtual CPU's time in which it could run and the hypervisor ran others.",
-        &[Formula::ratio(&[term("cpu_stat.core_stolen")], CORE_TOTAL)],
-    )
-    .dimension("cpu")
-    .caveat("Given only for CPUs from which time was ever stolen.")
-    .manual("mpstat -P ALL 1 10"),
-    MetricDef::new(
-        "interrupts.hard.per_second",
-        Unit::PerSecond,
-        "Hardware and inter-processor interrupts per second over all CPUs.",
-        &[Formula::rate(&[term("cpu_stat.interrupts")])],
-    )
-    .caveat("The timer's are in it: some hundred per second and busy CPU are normal.")
-    .manual("vmstat 1 10"),
-    MetricDef::new(
-        "interrupts.soft.per_second",
-        Unit::PerSecond,
-        "Soft interrupts per second over all CPUs, by kind.",
-        &[Formula::rate(&[term("cpu_stat.softirqs")])],
-    )
-    .dimension("softirq")
-    .caveat("Trivial ones count as much as long ones.")
-    .manual("watch -d cat /proc/softirqs"),
-    MetricDef::new(
-        "tasks.waiting_for_io.count",
-        Unit::Count,
-        "Tasks, threads among them, that wait in the kernel for an I/O request to complete.",
-        &[Formula::level(&[term("cpu_stat.waiting_for_io")])],
-    )
-    .caveat(
-        "Point samples. Waits for a lock or a file server are not among them, and those of io_uring and AIO are not.",
-    )
-    .manual("vmstat 1 10, column b"),
-    MetricDef::new(
-        "tasks.forks.per_second",
-        Unit::PerSecond,
-        "Processes and threads created per second.",
-        &[Formula::rate(&[term("cpu_stat.forks")])],
-    )
-    .caveat("Threads count too.")
-    .manual("sar -w 1 10"),
-    MetricDef::new(
-        "cpu.switches.per_second",
-        Unit::PerSecond,
-        "Context switches per second over all CPUs.",
-        &[Formula::rate(&[term("cpu_stat.switches")])],
-    )
-    .caveat("No threshold makes sense without knowing the work.")
-    .manual("vmstat 1 10"),
+        caveat: "A thread that migrates shows on no single CPU.",
+        manual: "mpstat -P ALL 1 10",
+    },
+    MetricDef {
+        id: "cpu.core.interrupt.ratio",
+        unit: Unit::Ratio,
+        dimension: Some("cpu"),
+        help: "Share of one CPU's time in hard and soft interrupts.",
+        sources: &[Formula::ratio(&[term("cpu_stat.core_irq"), term("cpu_stat.core_softirq")], CORE_TOTAL)],
+        caveat: "Sampled by the tick unless the kernel accounts interrupt time: may read 0 while interrupts eat CPU.",
+        manual: "mpstat -P ALL 1 10",
+    },
+    MetricDef {
+        id: "cpu.core.softirq.ratio",
+        unit: Unit::Ratio,
+        dimension: Some("cpu"),
+        help: "Share of one CPU's time in soft interrupts.",
+        sources: &[Formula::ratio(&[term("cpu_stat.core_softirq")], CORE_TOTAL)],
+        caveat: "What ksoftirqd does is in it too.",
+        manual: "mpstat -P ALL 1 10",
+    },
+    MetricDef {
+        id: "cpu.core.nice.ratio",
+        unit: Unit::Ratio,
+        dimension: Some("cpu"),
+        help: "Share of one CPU's time spent on niced work.",
+        sources: &[Formula::ratio(&[term("cpu_stat.core_nice")], CORE_TOTAL)],
+        caveat: "Only nice values above 0 count.",
+        manual: "mpstat -P ALL 1 10",
+    },
+    MetricDef {
+        id: "cpu.core.idle.ratio",
+        unit: Unit::Ratio,
+        dimension: Some("cpu"),
+        help: "Share of one CPU's time with nothing to run, waits for I/O included.",
+        sources: &[Formula::ratio(&[term("cpu_stat.core_idle"), term("cpu_stat.core_iowait")], CORE_TOTAL)],
+        caveat: "A CPU that is set aside from the scheduler is idle on purpose.",
+        manual: "mpstat -P ALL 1 10",
+    },
+    MetricDef {
+        id: "cpu.core.steal.ratio",
+        unit: Unit::Ratio,
+        dimension: Some("cpu"),
+        help: "Share of one virtual CPU's time in which it could run and the hypervisor ran others.",
+        sources: &[Formula::ratio(&[term("cpu_stat.core_stolen")], CORE_TOTAL)],
+        caveat: "Given only for CPUs from which time was ever stolen.",
+        manual: "mpstat -P ALL 1 10",
+    },
+    MetricDef {
+        id: "interrupts.hard.per_second",
+        unit: Unit::PerSecond,
+        help: "Hardware and inter-processor interrupts per second over all CPUs.",
+        sources: &[Formula::rate(&[term("cpu_stat.interrupts")])],
+        caveat: "The timer's are in it: some hundred per second and busy CPU are normal.",
+        manual: "vmstat 1 10",
+        ..MetricDef::EMPTY
+    },
+    MetricDef {
+        id: "interrupts.soft.per_second",
+        unit: Unit::PerSecond,
+        dimension: Some("softirq"),
+        help: "Soft interrupts per second over all CPUs, by kind.",
+        sources: &[Formula::rate(&[term("cpu_stat.softirqs")])],
+        caveat: "Trivial ones count as much as long ones.",
+        manual: "watch -d cat /proc/softirqs",
+    },
+    MetricDef {
+        id: "tasks.waiting_for_io.count",
+        unit: Unit::Count,
+        help: "Tasks, threads among them, that wait in the kernel for an I/O request to complete.",
+        sources: &[Formula::level(&[term("cpu_stat.waiting_for_io")])],
+        caveat: "Point samples. Waits for a lock or a file server are not among them, and those of io_uring and AIO \
+                 are not.",
+        manual: "vmstat 1 10, column b",
+        ..MetricDef::EMPTY
+    },
+    MetricDef {
+        id: "tasks.forks.per_second",
+        unit: Unit::PerSecond,
+        help: "Processes and threads created per second.",
+        sources: &[Formula::rate(&[term("cpu_stat.forks")])],
+        caveat: "Threads count too.",
+        manual: "sar -w 1 10",
+        ..MetricDef::EMPTY
+    },
+    MetricDef {
+        id: "cpu.switches.per_second",
+        unit: Unit::PerSecond,
+        help: "Context switches per second over all CPUs.",
+        sources: &[Formula::rate(&[term("cpu_stat.switches")])],
+        caveat: "No threshold makes sense without knowing the work.",
+        manual: "vmstat 1 10",
+        ..MetricDef::EMPTY
+    },
 ];
 
 struct CpuStat;

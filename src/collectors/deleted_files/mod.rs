@@ -37,27 +37,25 @@ const SERIES: &[SeriesDef] = &[
 ];
 
 const METRICS: &[MetricDef] = &[
-    MetricDef::new(
-        "filesystem.deleted.bytes",
-        Unit::Bytes,
-        "Space of a file system that is held by files which are deleted but still open.",
-        &[Formula::level(&[term("deleted_files.space")])],
-    )
-    .dimension("mount")
-    .caveat(
-        "Files that are only mapped into memory, or that the kernel itself holds (loop devices, swap), are not seen; \
-                 neither are those on network file systems.",
-    )
-    .manual("lsof +L1"),
-    MetricDef::new(
-        "filesystem.deleted_held.bytes",
-        Unit::Bytes,
-        "Space that a process holds with files which are deleted but still open.",
-        &[Formula::level(&[term("deleted_files.held")])],
-    )
-    .dimension("process")
-    .caveat("A file that several processes have open is counted for the one with the lowest id.")
-    .manual("ls -l /proc/PID/fd | grep deleted"),
+    MetricDef {
+        id: "filesystem.deleted.bytes",
+        unit: Unit::Bytes,
+        dimension: Some("mount"),
+        help: "Space of a file system that is held by files which are deleted but still open.",
+        sources: &[Formula::level(&[term("deleted_files.space")])],
+        caveat: "Files that are only mapped into memory, or that the kernel itself holds (loop devices, swap), are not \
+                 seen; neither are those on network file systems.",
+        manual: "lsof +L1",
+    },
+    MetricDef {
+        id: "filesystem.deleted_held.bytes",
+        unit: Unit::Bytes,
+        dimension: Some("process"),
+        help: "Space that a process holds with files which are deleted but still open.",
+        sources: &[Formula::level(&[term("deleted_files.held")])],
+        caveat: "A file that several processes have open is counted for the one with the lowest id.",
+        manual: "ls -l /proc/PID/fd | grep deleted",
+    },
 ];
 
 /// What the kernel writes behind the name of an open file that has none any more.

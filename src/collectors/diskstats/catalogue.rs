@@ -43,173 +43,172 @@ const LATENCY_CAVEAT: &str = "Includes the wait in the I/O scheduler, but not th
     cgroup's I/O limit; a mean hides a slow few.";
 
 pub(super) const METRICS: &[MetricDef] = &[
-    MetricDef::new(
-        "disk.busy.ratio",
-        Unit::Ratio,
-        "Share of time in which the device had at least one request outstanding.",
-        &[Formula::rate(&[term("diskstats.busy_ms")])],
-    )
-    .dimension("device")
-    .caveat(
-        "Not how full it is: a device that serves many requests at once may be busy all the time and take ten times \
-         the work. Kernels before 6.10 sample it by the tick.",
-    )
-    .manual(MANUAL),
-    MetricDef::new(
-        "disk.reads.per_second",
-        Unit::PerSecond,
-        "Read requests completed per second.",
-        &[Formula::rate(&[term("diskstats.reads")])],
-    )
-    .dimension("device")
-    .caveat("Requests as the device saw them, after merging.")
-    .manual(MANUAL),
-    MetricDef::new(
-        "disk.writes.per_second",
-        Unit::PerSecond,
-        "Write requests completed per second.",
-        &[Formula::rate(&[term("diskstats.writes")])],
-    )
-    .dimension("device")
-    .caveat("Mostly written back in the background, later than the program wrote it.")
-    .manual(MANUAL),
-    MetricDef::new(
-        "disk.flushes.per_second",
-        Unit::PerSecond,
-        "Cache flushes completed per second.",
-        &[Formula::rate(&[term("diskstats.flushes")])],
-    )
-    .dimension("device")
-    .caveat("Devices without a write cache need none.")
-    .manual(MANUAL),
-    MetricDef::new(
-        "disk.read.bytes_per_second",
-        Unit::BytesPerSecond,
-        "Bytes read per second.",
-        &[Formula::rate(&[term("diskstats.read_sectors")])],
-    )
-    .dimension("device")
-    .caveat("Counted when a request completes.")
-    .manual(MANUAL),
-    MetricDef::new(
-        "disk.write.bytes_per_second",
-        Unit::BytesPerSecond,
-        "Bytes written per second.",
-        &[Formula::rate(&[term("diskstats.write_sectors")])],
-    )
-    .dimension("device")
-    .caveat("Counted when a request completes.")
-    .manual(MANUAL),
-    MetricDef::new(
-        "disk.discard.bytes_per_second",
-        Unit::BytesPerSecond,
-        "Bytes discarded (trimmed) per second.",
-        &[Formula::rate(&[term("diskstats.discard_sectors")])],
-    )
-    .dimension("device")
-    .caveat("Nothing is transferred for them.")
-    .manual(MANUAL),
-    MetricDef::new(
-        "disk.queue.count",
-        Unit::Count,
-        "Requests outstanding on average: queued, or being served.",
-        &[Formula::rate(&[term("diskstats.weighted_ms")])],
-    )
-    .dimension("device")
-    .caveat("Counted when requests complete: a request that never completes does not show (see disk.in_flight.count).")
-    .manual(MANUAL),
-    MetricDef::new(
-        "disk.read_queue.count",
-        Unit::Count,
-        "Reads outstanding on average.",
-        &[Formula::rate(&[term("diskstats.read_ms")])],
-    )
-    .dimension("device")
-    .caveat("Read-ahead is in it.")
-    .manual(MANUAL),
-    MetricDef::new(
-        "disk.write_queue.count",
-        Unit::Count,
-        "Writes outstanding on average.",
-        &[Formula::rate(&[term("diskstats.write_ms")])],
-    )
-    .dimension("device")
-    .caveat("A long queue of background writes delays no task by itself.")
-    .manual(MANUAL),
-    MetricDef::new(
-        "disk.in_flight.count",
-        Unit::Count,
-        "Requests issued to the device and not yet completed, at the instant of the reading.",
-        &[Formula::level(&[term("diskstats.in_flight")])],
-    )
-    .dimension("device")
-    .caveat("One instant per interval; disk.queue.count is the average.")
-    .manual(MANUAL),
-    MetricDef::new(
-        "disk.read_await.seconds",
-        Unit::Seconds,
-        "Mean time of a read, from its request to its completion.",
-        &[Formula::ratio(&[term("diskstats.read_ms")], &[term("diskstats.reads")]).floor(FEWEST)],
-    )
-    .dimension("device")
-    .caveat(LATENCY_CAVEAT)
-    .manual(MANUAL),
-    MetricDef::new(
-        "disk.write_await.seconds",
-        Unit::Seconds,
-        "Mean time of a write, from its request to its completion.",
-        &[Formula::ratio(&[term("diskstats.write_ms")], &[term("diskstats.writes")]).floor(FEWEST)],
-    )
-    .dimension("device")
-    .caveat(LATENCY_CAVEAT)
-    .manual(MANUAL),
-    MetricDef::new(
-        "disk.discard_await.seconds",
-        Unit::Seconds,
-        "Mean time of a discard.",
-        &[Formula::ratio(&[term("diskstats.discard_ms")], &[term("diskstats.discards")]).floor(FEWEST)],
-    )
-    .dimension("device")
-    .caveat(LATENCY_CAVEAT)
-    .manual(MANUAL),
-    MetricDef::new(
-        "disk.flush_await.seconds",
-        Unit::Seconds,
-        "Mean time of a cache flush, which is the better part of a fsync.",
-        &[Formula::ratio(&[term("diskstats.flush_ms")], &[term("diskstats.flushes")]).floor(FEWEST)],
-    )
-    .dimension("device")
-    .caveat(LATENCY_CAVEAT)
-    .manual(MANUAL),
-    MetricDef::new(
-        "disk.await.seconds",
-        Unit::Seconds,
-        "Mean time of a read or a write, from its request to its completion.",
-        &[Formula::ratio(
+    MetricDef {
+        id: "disk.busy.ratio",
+        unit: Unit::Ratio,
+        dimension: Some("device"),
+        help: "Share of time in which the device had at least one request outstanding.",
+        sources: &[Formula::rate(&[term("diskstats.busy_ms")])],
+        caveat: "Not how full it is: a device that serves many requests at once may be busy all the time and take ten \
+                 times the work. Kernels before 6.10 sample it by the tick.",
+        manual: MANUAL,
+    },
+    MetricDef {
+        id: "disk.reads.per_second",
+        unit: Unit::PerSecond,
+        dimension: Some("device"),
+        help: "Read requests completed per second.",
+        sources: &[Formula::rate(&[term("diskstats.reads")])],
+        caveat: "Requests as the device saw them, after merging.",
+        manual: MANUAL,
+    },
+    MetricDef {
+        id: "disk.writes.per_second",
+        unit: Unit::PerSecond,
+        dimension: Some("device"),
+        help: "Write requests completed per second.",
+        sources: &[Formula::rate(&[term("diskstats.writes")])],
+        caveat: "Mostly written back in the background, later than the program wrote it.",
+        manual: MANUAL,
+    },
+    MetricDef {
+        id: "disk.flushes.per_second",
+        unit: Unit::PerSecond,
+        dimension: Some("device"),
+        help: "Cache flushes completed per second.",
+        sources: &[Formula::rate(&[term("diskstats.flushes")])],
+        caveat: "Devices without a write cache need none.",
+        manual: MANUAL,
+    },
+    MetricDef {
+        id: "disk.read.bytes_per_second",
+        unit: Unit::BytesPerSecond,
+        dimension: Some("device"),
+        help: "Bytes read per second.",
+        sources: &[Formula::rate(&[term("diskstats.read_sectors")])],
+        caveat: "Counted when a request completes.",
+        manual: MANUAL,
+    },
+    MetricDef {
+        id: "disk.write.bytes_per_second",
+        unit: Unit::BytesPerSecond,
+        dimension: Some("device"),
+        help: "Bytes written per second.",
+        sources: &[Formula::rate(&[term("diskstats.write_sectors")])],
+        caveat: "Counted when a request completes.",
+        manual: MANUAL,
+    },
+    MetricDef {
+        id: "disk.discard.bytes_per_second",
+        unit: Unit::BytesPerSecond,
+        dimension: Some("device"),
+        help: "Bytes discarded (trimmed) per second.",
+        sources: &[Formula::rate(&[term("diskstats.discard_sectors")])],
+        caveat: "Nothing is transferred for them.",
+        manual: MANUAL,
+    },
+    MetricDef {
+        id: "disk.queue.count",
+        unit: Unit::Count,
+        dimension: Some("device"),
+        help: "Requests outstanding on average: queued, or being served.",
+        sources: &[Formula::rate(&[term("diskstats.weighted_ms")])],
+        caveat: "Counted when requests complete: a request that never completes does not show (see \
+                 disk.in_flight.count).",
+        manual: MANUAL,
+    },
+    MetricDef {
+        id: "disk.read_queue.count",
+        unit: Unit::Count,
+        dimension: Some("device"),
+        help: "Reads outstanding on average.",
+        sources: &[Formula::rate(&[term("diskstats.read_ms")])],
+        caveat: "Read-ahead is in it.",
+        manual: MANUAL,
+    },
+    MetricDef {
+        id: "disk.write_queue.count",
+        unit: Unit::Count,
+        dimension: Some("device"),
+        help: "Writes outstanding on average.",
+        sources: &[Formula::rate(&[term("diskstats.write_ms")])],
+        caveat: "A long queue of background writes delays no task by itself.",
+        manual: MANUAL,
+    },
+    MetricDef {
+        id: "disk.in_flight.count",
+        unit: Unit::Count,
+        dimension: Some("device"),
+        help: "Requests issued to the device and not yet completed, at the instant of the reading.",
+        sources: &[Formula::level(&[term("diskstats.in_flight")])],
+        caveat: "One instant per interval; disk.queue.count is the average.",
+        manual: MANUAL,
+    },
+    MetricDef {
+        id: "disk.read_await.seconds",
+        unit: Unit::Seconds,
+        dimension: Some("device"),
+        help: "Mean time of a read, from its request to its completion.",
+        sources: &[Formula::ratio(&[term("diskstats.read_ms")], &[term("diskstats.reads")]).floor(FEWEST)],
+        caveat: LATENCY_CAVEAT,
+        manual: MANUAL,
+    },
+    MetricDef {
+        id: "disk.write_await.seconds",
+        unit: Unit::Seconds,
+        dimension: Some("device"),
+        help: "Mean time of a write, from its request to its completion.",
+        sources: &[Formula::ratio(&[term("diskstats.write_ms")], &[term("diskstats.writes")]).floor(FEWEST)],
+        caveat: LATENCY_CAVEAT,
+        manual: MANUAL,
+    },
+    MetricDef {
+        id: "disk.discard_await.seconds",
+        unit: Unit::Seconds,
+        dimension: Some("device"),
+        help: "Mean time of a discard.",
+        sources: &[Formula::ratio(&[term("diskstats.discard_ms")], &[term("diskstats.discards")]).floor(FEWEST)],
+        caveat: LATENCY_CAVEAT,
+        manual: MANUAL,
+    },
+    MetricDef {
+        id: "disk.flush_await.seconds",
+        unit: Unit::Seconds,
+        dimension: Some("device"),
+        help: "Mean time of a cache flush, which is the better part of a fsync.",
+        sources: &[Formula::ratio(&[term("diskstats.flush_ms")], &[term("diskstats.flushes")]).floor(FEWEST)],
+        caveat: LATENCY_CAVEAT,
+        manual: MANUAL,
+    },
+    MetricDef {
+        id: "disk.await.seconds",
+        unit: Unit::Seconds,
+        dimension: Some("device"),
+        help: "Mean time of a read or a write, from its request to its completion.",
+        sources: &[Formula::ratio(
             &[term("diskstats.read_ms"), term("diskstats.write_ms")],
             &[term("diskstats.reads"), term("diskstats.writes")],
         )
         .floor(FEWEST)],
-    )
-    .dimension("device")
-    .caveat(LATENCY_CAVEAT)
-    .manual(MANUAL),
-    MetricDef::new(
-        "disk.read_size.bytes",
-        Unit::Bytes,
-        "Mean size of a read request.",
-        &[Formula::ratio(&[term("diskstats.read_sectors")], &[term("diskstats.reads")]).floor(FEWEST)],
-    )
-    .dimension("device")
-    .caveat("Small requests suggest random access; it is no proof.")
-    .manual(MANUAL),
-    MetricDef::new(
-        "disk.write_size.bytes",
-        Unit::Bytes,
-        "Mean size of a write request.",
-        &[Formula::ratio(&[term("diskstats.write_sectors")], &[term("diskstats.writes")]).floor(FEWEST)],
-    )
-    .dimension("device")
-    .caveat("Small requests suggest random access; it is no proof.")
-    .manual(MANUAL),
+        caveat: LATENCY_CAVEAT,
+        manual: MANUAL,
+    },
+    MetricDef {
+        id: "disk.read_size.bytes",
+        unit: Unit::Bytes,
+        dimension: Some("device"),
+        help: "Mean size of a read request.",
+        sources: &[Formula::ratio(&[term("diskstats.read_sectors")], &[term("diskstats.reads")]).floor(FEWEST)],
+        caveat: "Small requests suggest random access; it is no proof.",
+        manual: MANUAL,
+    },
+    MetricDef {
+        id: "disk.write_size.bytes",
+        unit: Unit::Bytes,
+        dimension: Some("device"),
+        help: "Mean size of a write request.",
+        sources: &[Formula::ratio(&[term("diskstats.write_sectors")], &[term("diskstats.writes")]).floor(FEWEST)],
+        caveat: "Small requests suggest random access; it is no proof.",
+        manual: MANUAL,
+    },
 ];

@@ -23,76 +23,74 @@ pub(super) const SERIES: &[SeriesDef] = &[
 ];
 
 pub(super) const METRICS: &[MetricDef] = &[
-    MetricDef::new(
-        "filesystem.space.ratio",
-        Unit::Ratio,
-        "Used space, as a share of the space available to all users.",
-        &[Formula::level_ratio(
+    MetricDef {
+        id: "filesystem.space.ratio",
+        unit: Unit::Ratio,
+        dimension: Some("mount"),
+        help: "Used space, as a share of the space available to all users.",
+        sources: &[Formula::level_ratio(
             &[term("filesystems.space_total"), minus("filesystems.space_free")],
             &[term("filesystems.space_total"), minus("filesystems.space_free"), term("filesystems.space_available")],
         )],
-    )
-    .dimension("mount")
-    .caveat(
-        "At 100 % the administrator may still have reserved blocks; btrfs and ZFS give an estimate, and quotas do not \
-         show.",
-    )
-    .manual("df"),
-    MetricDef::new(
-        "filesystem.available.bytes",
-        Unit::Bytes,
-        "Free space available to all users.",
-        &[Formula::level(&[term("filesystems.space_available")])],
-    )
-    .dimension("mount")
-    .caveat("Without the blocks reserved for the administrator.")
-    .manual("df"),
-    MetricDef::new(
-        "filesystem.size.bytes",
-        Unit::Bytes,
-        "Size of the file system.",
-        &[Formula::level(&[term("filesystems.space_total")])],
-    )
-    .dimension("mount")
-    .caveat("Without what it keeps for its own tables.")
-    .manual("df"),
-    MetricDef::new(
-        "filesystem.inodes.ratio",
-        Unit::Ratio,
-        "Share of the inodes that is used: each file and directory takes one.",
-        &[Formula::level_ratio(
+        caveat: "At 100 % the administrator may still have reserved blocks; btrfs and ZFS give an estimate, and quotas \
+                 do not show.",
+        manual: "df",
+    },
+    MetricDef {
+        id: "filesystem.available.bytes",
+        unit: Unit::Bytes,
+        dimension: Some("mount"),
+        help: "Free space available to all users.",
+        sources: &[Formula::level(&[term("filesystems.space_available")])],
+        caveat: "Without the blocks reserved for the administrator.",
+        manual: "df",
+    },
+    MetricDef {
+        id: "filesystem.size.bytes",
+        unit: Unit::Bytes,
+        dimension: Some("mount"),
+        help: "Size of the file system.",
+        sources: &[Formula::level(&[term("filesystems.space_total")])],
+        caveat: "Without what it keeps for its own tables.",
+        manual: "df",
+    },
+    MetricDef {
+        id: "filesystem.inodes.ratio",
+        unit: Unit::Ratio,
+        dimension: Some("mount"),
+        help: "Share of the inodes that is used: each file and directory takes one.",
+        sources: &[Formula::level_ratio(
             &[term("filesystems.inodes_total"), minus("filesystems.inodes_free")],
             &[term("filesystems.inodes_total")],
         )],
-    )
-    .dimension("mount")
-    .caveat("XFS and ZFS make inodes from free space, so there a full disk looks like a lack of inodes.")
-    .manual("df -i"),
-    MetricDef::new(
-        "filesystem.hung.count",
-        Unit::Count,
-        "Whether the file system left the question for its capacity unanswered (1) or not (0).",
-        &[Formula::level(&[term("filesystems.hung")])],
-    )
-    .dimension("mount")
-    .caveat("A dead server, a stuck FUSE daemon or a dying disk look the same.")
-    .manual("timeout 2 stat -f MOUNT"),
-    MetricDef::new(
-        "filesystem.broken.count",
-        Unit::Count,
-        "Whether the file system answered the question for its capacity with an error (1) or not (0).",
-        &[Formula::level(&[term("filesystems.broken")])],
-    )
-    .dimension("mount")
-    .caveat("Missing rights are no error here.")
-    .manual("stat -f MOUNT"),
-    MetricDef::new(
-        "filesystem.forced_read_only.count",
-        Unit::Count,
-        "Whether the file system is read-only although it is mounted for writing (1) or not (0).",
-        &[Formula::level(&[term("filesystems.forced_read_only")])],
-    )
-    .dimension("mount")
-    .caveat("Only types that go read-only by themselves after an error are looked at.")
-    .manual("findmnt -o TARGET,VFS-OPTIONS,FS-OPTIONS"),
+        caveat: "XFS and ZFS make inodes from free space, so there a full disk looks like a lack of inodes.",
+        manual: "df -i",
+    },
+    MetricDef {
+        id: "filesystem.hung.count",
+        unit: Unit::Count,
+        dimension: Some("mount"),
+        help: "Whether the file system left the question for its capacity unanswered (1) or not (0).",
+        sources: &[Formula::level(&[term("filesystems.hung")])],
+        caveat: "A dead server, a stuck FUSE daemon or a dying disk look the same.",
+        manual: "timeout 2 stat -f MOUNT",
+    },
+    MetricDef {
+        id: "filesystem.broken.count",
+        unit: Unit::Count,
+        dimension: Some("mount"),
+        help: "Whether the file system answered the question for its capacity with an error (1) or not (0).",
+        sources: &[Formula::level(&[term("filesystems.broken")])],
+        caveat: "Missing rights are no error here.",
+        manual: "stat -f MOUNT",
+    },
+    MetricDef {
+        id: "filesystem.forced_read_only.count",
+        unit: Unit::Count,
+        dimension: Some("mount"),
+        help: "Whether the file system is read-only although it is mounted for writing (1) or not (0).",
+        sources: &[Formula::level(&[term("filesystems.forced_read_only")])],
+        caveat: "Only types that go read-only by themselves after an error are looked at.",
+        manual: "findmnt -o TARGET,VFS-OPTIONS,FS-OPTIONS",
+    },
 ];

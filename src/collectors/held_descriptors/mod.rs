@@ -50,69 +50,75 @@ const INSTANCES: &str = "find /proc/[0-9]*/fd -lname anon_inode:inotify | cut -d
 const WATCHES: &str = "grep -c '^inotify wd' /proc/[0-9]*/fdinfo/* | grep -v ':0$' | sort -t: -k2 -n";
 
 const METRICS: &[MetricDef] = &[
-    MetricDef::new(
-        "fd.inotify.ratio",
-        Unit::Ratio,
-        "inotify instances of a user, as a share of fs.inotify.max_user_instances.",
-        &[Formula::level_ratio(&[term("held_descriptors.inotify")], &[term("held_descriptors.inotify_limit")])],
-    )
-    .dimension("inotify_user")
-    .caveat(CAVEAT)
-    .manual(INSTANCES),
-    MetricDef::new(
-        "fd.inotify.count",
-        Unit::Count,
-        "inotify instances of a user.",
-        &[Formula::level(&[term("held_descriptors.inotify")])],
-    )
-    .dimension("inotify_user")
-    .caveat(CAVEAT)
-    .manual(INSTANCES),
-    MetricDef::new(
-        "fd.inotify_limit.count",
-        Unit::Count,
-        "How many inotify instances a user may have.",
-        &[Formula::level(&[term("held_descriptors.inotify_limit")])],
-    )
-    .dimension("inotify_user")
-    .caveat("A user namespace may allow less (user.max_inotify_instances).")
-    .manual("sysctl fs.inotify.max_user_instances"),
-    MetricDef::new(
-        "fd.inotify_watches.ratio",
-        Unit::Ratio,
-        "inotify watches of a user, as a share of fs.inotify.max_user_watches.",
-        &[Formula::level_ratio(&[term("held_descriptors.watches")], &[term("held_descriptors.watches_limit")])],
-    )
-    .dimension("inotify_user")
-    .caveat(CAVEAT)
-    .manual(WATCHES),
-    MetricDef::new(
-        "fd.inotify_watches.count",
-        Unit::Count,
-        "inotify watches of a user.",
-        &[Formula::level(&[term("held_descriptors.watches")])],
-    )
-    .dimension("inotify_user")
-    .caveat(CAVEAT)
-    .manual(WATCHES),
-    MetricDef::new(
-        "fd.inotify_watches_limit.count",
-        Unit::Count,
-        "How many inotify watches a user may have.",
-        &[Formula::level(&[term("held_descriptors.watches_limit")])],
-    )
-    .dimension("inotify_user")
-    .caveat("A user namespace may allow less (user.max_inotify_watches).")
-    .manual("sysctl fs.inotify.max_user_watches"),
-    MetricDef::new(
-        "tasks.ptys_process.count",
-        Unit::Count,
-        "Pseudo-terminals that a process is the master of.",
-        &[Formula::level(&[term("held_descriptors.ptys")])],
-    )
-    .dimension("process")
-    .caveat("The five processes with the most.")
-    .manual("find /proc/[0-9]*/fd -lname '/dev/*ptmx' | cut -d/ -f3 | sort | uniq -c | sort -n"),
+    MetricDef {
+        id: "fd.inotify.ratio",
+        unit: Unit::Ratio,
+        dimension: Some("inotify_user"),
+        help: "inotify instances of a user, as a share of fs.inotify.max_user_instances.",
+        sources: &[Formula::level_ratio(
+            &[term("held_descriptors.inotify")],
+            &[term("held_descriptors.inotify_limit")],
+        )],
+        caveat: CAVEAT,
+        manual: INSTANCES,
+    },
+    MetricDef {
+        id: "fd.inotify.count",
+        unit: Unit::Count,
+        dimension: Some("inotify_user"),
+        help: "inotify instances of a user.",
+        sources: &[Formula::level(&[term("held_descriptors.inotify")])],
+        caveat: CAVEAT,
+        manual: INSTANCES,
+    },
+    MetricDef {
+        id: "fd.inotify_limit.count",
+        unit: Unit::Count,
+        dimension: Some("inotify_user"),
+        help: "How many inotify instances a user may have.",
+        sources: &[Formula::level(&[term("held_descriptors.inotify_limit")])],
+        caveat: "A user namespace may allow less (user.max_inotify_instances).",
+        manual: "sysctl fs.inotify.max_user_instances",
+    },
+    MetricDef {
+        id: "fd.inotify_watches.ratio",
+        unit: Unit::Ratio,
+        dimension: Some("inotify_user"),
+        help: "inotify watches of a user, as a share of fs.inotify.max_user_watches.",
+        sources: &[Formula::level_ratio(
+            &[term("held_descriptors.watches")],
+            &[term("held_descriptors.watches_limit")],
+        )],
+        caveat: CAVEAT,
+        manual: WATCHES,
+    },
+    MetricDef {
+        id: "fd.inotify_watches.count",
+        unit: Unit::Count,
+        dimension: Some("inotify_user"),
+        help: "inotify watches of a user.",
+        sources: &[Formula::level(&[term("held_descriptors.watches")])],
+        caveat: CAVEAT,
+        manual: WATCHES,
+    },
+    MetricDef {
+        id: "fd.inotify_watches_limit.count",
+        unit: Unit::Count,
+        dimension: Some("inotify_user"),
+        help: "How many inotify watches a user may have.",
+        sources: &[Formula::level(&[term("held_descriptors.watches_limit")])],
+        caveat: "A user namespace may allow less (user.max_inotify_watches).",
+        manual: "sysctl fs.inotify.max_user_watches",
+    },
+    MetricDef {
+        id: "tasks.ptys_process.count",
+        unit: Unit::Count,
+        dimension: Some("process"),
+        help: "Pseudo-terminals that a process is the master of.",
+        sources: &[Formula::level(&[term("held_descriptors.ptys")])],
+        caveat: "The five processes with the most.",
+        manual: "find /proc/[0-9]*/fd -lname '/dev/*ptmx' | cut -d/ -f3 | sort | uniq -c | sort -n",
+    },
 ];
 
 /// Users that are recorded: those nearest to a limit.

@@ -44,186 +44,147 @@ const STACKED: &str = "A bond, bridge or VLAN counts the traffic of the device b
 const MERGED: &str = "Packets that the device merges or splits itself (GRO, TSO) count once.";
 
 pub(super) const METRICS: &[MetricDef] = &[
-    MetricDef::new(
-        "network.interface.receive.bytes_per_second",
-        Unit::BytesPerSecond,
-        "Bytes received by an interface per \
-        second.",
-        &[Formula::rate(&[term("interfaces.receive_bytes")])],
-    )
-    .dimension("interface")
-    .caveat(STACKED)
-    .manual("sar -n DEV 1 10"),
-    MetricDef::new(
-        "network.interface.transmit.bytes_per_second",
-        Unit::BytesPerSecond,
-        "Bytes sent by an interface per \
-        second.",
-        &[Formula::rate(&[term("interfaces.transmit_bytes")])],
-    )
-    .dimension("interface")
-    .caveat(STACKED)
-    .manual("sar -n DEV 1 10"),
-    MetricDef::new(
-        "network.interface.receive.per_second",
-        Unit::PerSecond,
-        "Packets received by an interface per \
-        second.",
-        &[Formula::rate(&[term("interfaces.receive_packets")])],
-    )
-    .dimension("interface")
-    .caveat(MERGED)
-    .manual("sar -n DEV 1 10"),
-    MetricDef::new(
-        "network.interface.transmit.per_second",
-        Unit::PerSecond,
-        "Packets sent by an interface per \
-        second.",
-        &[Formula::rate(&[term("interfaces.transmit_packets")])],
-    )
-    .dimension("interface")
-    .caveat(MERGED)
-    .manual("sar -n DEV 1 10"),
-    MetricDef::new(
-        "network.interface.virtual_transmit_drops.count",
-        Unit::Count,
-        "Packets that an interface without a device (veth, tap, \
-        bridge, bond) dropped instead of passing them \
-        on.",
-        &[Formula::change(&[term("interfaces.virtual_transmit_drops")])],
-    )
-    .dimension("interface")
-    .caveat(
-        "Packets sent into a peer \
-        that is down count too.",
-    )
-    .manual("ip -s link"),
-    MetricDef::new(
-        "network.interface.speed.bytes_per_second",
-        Unit::BytesPerSecond,
-        "Speed of a device's link, in one \
-        direction.",
-        &[Formula::level(LINK)],
-    )
-    .dimension("interface")
-    .caveat(
-        "Virtual devices often report none; a limit set by tc or by \
-        the hypervisor does not show.",
-    )
-    .manual("cat /sys/class/net/IF/speed"),
-    MetricDef::new(
-        "network.interface.receive_utilization.ratio",
-        Unit::Ratio,
-        "Share of the link's speed taken by received frames, with \
-        their overhead on the line.",
-        &[Formula::of_capacity(
+    MetricDef {
+        id: "network.interface.receive.bytes_per_second",
+        unit: Unit::BytesPerSecond,
+        dimension: Some("interface"),
+        help: "Bytes received by an interface per second.",
+        sources: &[Formula::rate(&[term("interfaces.receive_bytes")])],
+        caveat: STACKED,
+        manual: "sar -n DEV 1 10",
+    },
+    MetricDef {
+        id: "network.interface.transmit.bytes_per_second",
+        unit: Unit::BytesPerSecond,
+        dimension: Some("interface"),
+        help: "Bytes sent by an interface per second.",
+        sources: &[Formula::rate(&[term("interfaces.transmit_bytes")])],
+        caveat: STACKED,
+        manual: "sar -n DEV 1 10",
+    },
+    MetricDef {
+        id: "network.interface.receive.per_second",
+        unit: Unit::PerSecond,
+        dimension: Some("interface"),
+        help: "Packets received by an interface per second.",
+        sources: &[Formula::rate(&[term("interfaces.receive_packets")])],
+        caveat: MERGED,
+        manual: "sar -n DEV 1 10",
+    },
+    MetricDef {
+        id: "network.interface.transmit.per_second",
+        unit: Unit::PerSecond,
+        dimension: Some("interface"),
+        help: "Packets sent by an interface per second.",
+        sources: &[Formula::rate(&[term("interfaces.transmit_packets")])],
+        caveat: MERGED,
+        manual: "sar -n DEV 1 10",
+    },
+    MetricDef {
+        id: "network.interface.virtual_transmit_drops.count",
+        unit: Unit::Count,
+        dimension: Some("interface"),
+        help: "Packets that an interface without a device (veth, tap, bridge, bond) dropped instead of passing them on.",
+        sources: &[Formula::change(&[term("interfaces.virtual_transmit_drops")])],
+        caveat: "Packets sent into a peer that is down count too.",
+        manual: "ip -s link",
+    },
+    MetricDef {
+        id: "network.interface.speed.bytes_per_second",
+        unit: Unit::BytesPerSecond,
+        dimension: Some("interface"),
+        help: "Speed of a device's link, in one direction.",
+        sources: &[Formula::level(LINK)],
+        caveat: "Virtual devices often report none; a limit set by tc or by the hypervisor does not show.",
+        manual: "cat /sys/class/net/IF/speed",
+    },
+    MetricDef {
+        id: "network.interface.receive_utilization.ratio",
+        unit: Unit::Ratio,
+        dimension: Some("interface"),
+        help: "Share of the link's speed taken by received frames, with their overhead on the line.",
+        sources: &[Formula::of_capacity(
             &[term("interfaces.line_receive_bytes"), times(FRAME_OVERHEAD, "interfaces.line_receive_packets")],
             LINK,
         )],
-    )
-    .dimension("interface")
-    .caveat(
-        "Merged packets hide some of the overhead; bursts shorter than the interval do not \
-            show.",
-    )
-    .manual("sar -n DEV 1 10 (rxkB/s against the speed)"),
-    MetricDef::new(
-        "network.interface.transmit_utilization.ratio",
-        Unit::Ratio,
-        "Share of the link's speed taken by sent frames, with \
-        their overhead on the line.",
-        &[Formula::of_capacity(
+        caveat: "Merged packets hide some of the overhead; bursts shorter than the interval do not show.",
+        manual: "sar -n DEV 1 10 (rxkB/s against the speed)",
+    },
+    MetricDef {
+        id: "network.interface.transmit_utilization.ratio",
+        unit: Unit::Ratio,
+        dimension: Some("interface"),
+        help: "Share of the link's speed taken by sent frames, with their overhead on the line.",
+        sources: &[Formula::of_capacity(
             &[term("interfaces.line_transmit_bytes"), times(FRAME_OVERHEAD, "interfaces.line_transmit_packets")],
             LINK,
         )],
-    )
-    .dimension("interface")
-    .caveat(
-        "Packets that the device splits itself hide some of the overhead; bursts shorter than the \
-            interval do not show.",
-    )
-    .manual("sar -n DEV 1 10 (txkB/s against the speed)"),
-    MetricDef::new(
-        "network.interface.errors.count",
-        Unit::Count,
-        "Frames that a device received or sent with an error: checksum, \
-        alignment, length, \
-        carrier.",
-        &[Formula::change(&[term("interfaces.device_receive_errors"), term("interfaces.device_transmit_errors")])],
-    )
-    .dimension("interface")
-    .caveat("Drivers differ in what they count; some include frames missed because no buffer was free.")
-    .manual("ip -s -s link; sar -n EDEV 1 10"),
-    MetricDef::new(
-        "network.interface.ring_drops.count",
-        Unit::Count,
-        "Frames that a device dropped because the host had not emptied its \
-        receive buffers.",
-        &[Formula::change(&[
+        caveat: "Packets that the device splits itself hide some of the overhead; bursts shorter than the interval do \
+                 not show.",
+        manual: "sar -n DEV 1 10 (txkB/s against the speed)",
+    },
+    MetricDef {
+        id: "network.interface.errors.count",
+        unit: Unit::Count,
+        dimension: Some("interface"),
+        help: "Frames that a device received or sent with an error: checksum, alignment, length, carrier.",
+        sources: &[Formula::change(&[
+            term("interfaces.device_receive_errors"),
+            term("interfaces.device_transmit_errors"),
+        ])],
+        caveat: "Drivers differ in what they count; some include frames missed because no buffer was free.",
+        manual: "ip -s -s link; sar -n EDEV 1 10",
+    },
+    MetricDef {
+        id: "network.interface.ring_drops.count",
+        unit: Unit::Count,
+        dimension: Some("interface"),
+        help: "Frames that a device dropped because the host had not emptied its receive buffers.",
+        sources: &[Formula::change(&[
             term("interfaces.device_fifo"),
             optional("interfaces.device_missed"),
             optional("interfaces.device_over"),
         ])],
-    )
-    .dimension("interface")
-    .caveat("The sum of three counters: a driver may count one frame in two of them.")
-    .manual(
-        "ip -s -s \
-            link (missed, fifo, overrun)",
-    ),
-    MetricDef::new(
-        "network.interface.receive_drops.count",
-        Unit::Count,
-        "Received packets that the kernel dropped before any protocol saw \
-        them.",
-        &[Formula::change(&[
+        caveat: "The sum of three counters: a driver may count one frame in two of them.",
+        manual: "ip -s -s link (missed, fifo, overrun)",
+    },
+    MetricDef {
+        id: "network.interface.receive_drops.count",
+        unit: Unit::Count,
+        dimension: Some("interface"),
+        help: "Received packets that the kernel dropped before any protocol saw them.",
+        sources: &[Formula::change(&[
             term("interfaces.device_receive_drops"),
             Term { series: "interfaces.device_missed", weight: -1.0, optional: true },
         ])],
-    )
-    .dimension("interface")
-    .caveat(
-        "Frames of protocols or VLANs that are not configured here count too: not 0 on many healthy \
-            networks.",
-    )
-    .manual("ip -s link (dropped)"),
-    MetricDef::new(
-        "network.interface.transmit_drops.count",
-        Unit::Count,
-        "Packets that a device or its driver dropped instead of \
-        sending.",
-        &[Formula::change(&[term("interfaces.device_transmit_drops")])],
-    )
-    .dimension("interface")
-    .caveat(
-        "Drops of the queueing \
-        discipline above the driver are not in it (tc -s qdisc).",
-    )
-    .manual("ip -s link (dropped); tc -s qdisc"),
-    MetricDef::new(
-        "network.interface.carrier_changes.count",
-        Unit::Count,
-        "How often the link went up or \
-        down.",
-        &[Formula::change(&[term("interfaces.device_carrier_changes")])],
-    )
-    .dimension("interface")
-    .caveat(
-        "An administrator's `ip \
-        link set down` counts too.",
-    )
-    .manual("cat /sys/class/net/IF/carrier_changes"),
-    MetricDef::new(
-        "network.interface.half_duplex.count",
-        Unit::Count,
-        "1 where the link is half duplex: both ends take \
-        turns.",
-        &[Formula::level(&[term("interfaces.device_half_duplex")])],
-    )
-    .dimension("interface")
-    .caveat(
-        "Virtual devices do not \
-        say.",
-    )
-    .manual("cat /sys/class/net/IF/duplex"),
+        caveat: "Frames of protocols or VLANs that are not configured here count too: not 0 on many healthy networks.",
+        manual: "ip -s link (dropped)",
+    },
+    MetricDef {
+        id: "network.interface.transmit_drops.count",
+        unit: Unit::Count,
+        dimension: Some("interface"),
+        help: "Packets that a device or its driver dropped instead of sending.",
+        sources: &[Formula::change(&[term("interfaces.device_transmit_drops")])],
+        caveat: "Drops of the queueing discipline above the driver are not in it (tc -s qdisc).",
+        manual: "ip -s link (dropped); tc -s qdisc",
+    },
+    MetricDef {
+        id: "network.interface.carrier_changes.count",
+        unit: Unit::Count,
+        dimension: Some("interface"),
+        help: "How often the link went up or down.",
+        sources: &[Formula::change(&[term("interfaces.device_carrier_changes")])],
+        caveat: "An administrator's `ip link set down` counts too.",
+        manual: "cat /sys/class/net/IF/carrier_changes",
+    },
+    MetricDef {
+        id: "network.interface.half_duplex.count",
+        unit: Unit::Count,
+        dimension: Some("interface"),
+        help: "1 where the link is half duplex: both ends take turns.",
+        sources: &[Formula::level(&[term("interfaces.device_half_duplex")])],
+        caveat: "Virtual devices do not say.",
+        manual: "cat /sys/class/net/IF/duplex",
+    },
 ];

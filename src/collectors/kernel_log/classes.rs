@@ -26,33 +26,61 @@ macro_rules! classes {
 
         pub(super) const METRICS: &[MetricDef] = &[
             $(
-                MetricDef::new(
-                    concat!("kernel.log.", $name, ".count"),
-                    Unit::Count,
-                    concat!("Lines of the kernel log, written within the window, about ", $what, "."),
-                    &[Formula::change(&[term(concat!("kernel_log.", $name))])],
-                )
-                .caveat(CAVEAT)
-                .manual(MANUAL),
-                MetricDef::new(
-                    concat!("kernel.log.", $name, ".since_boot.count"),
-                    Unit::Count,
-                    concat!("Lines of the kernel log, since boot, about ", $what, "."),
-                    &[Formula::level(&[term(concat!("kernel_log.", $name))])],
-                )
-                .caveat(CAVEAT_OF_BOOT)
-                .manual(MANUAL_OF_BOOT),
+                MetricDef {
+                    id: concat!("kernel.log.", $name, ".count"),
+                    unit: Unit::Count,
+                    help: concat!("Lines of the kernel log, written within the window, about ", $what, "."),
+                    sources: &[Formula::change(&[term(concat!("kernel_log.", $name))])],
+                    caveat: CAVEAT,
+                    manual: MANUAL,
+                    ..MetricDef::EMPTY
+                },
+                MetricDef {
+                    id: concat!("kernel.log.", $name, ".since_boot.count"),
+                    unit: Unit::Count,
+                    help: concat!("Lines of the kernel log, since boot, about ", $what, "."),
+                    sources: &[Formula::level(&[term(concat!("kernel_log.", $name))])],
+                    caveat: CAVEAT_OF_BOOT,
+                    manual: MANUAL_OF_BOOT,
+                    ..MetricDef::EMPTY
+                },
             )*
-            MetricDef::new("kernel.log.cgroup_oom.count", Unit::Count, "Processes killed within the window because a memory cgroup reached \
-                its own limit.", &[Formula::change(&[term("kernel_log.cgroup_oom")])]).caveat(CAVEAT).manual(MANUAL),
-            MetricDef::new("kernel.log.records.count", Unit::Count, "Records that were added to the kernel log within the window, of \
-                whatever kind.", &[Formula::change(&[term("kernel_log.records")])]).caveat(CAVEAT).manual(MANUAL),
-            MetricDef::new("kernel.log.missed.count", Unit::Count, "Records of the window that the kernel overwrote before they could be \
-                read.", &[Formula::change(&[term("kernel_log.missed")])]).caveat("Their content is lost; the system's journal may have \
-                them.").manual(MANUAL),
-            MetricDef::new("kernel.log.overwritten.count", Unit::Count, "Records since boot that were no longer in the kernel's buffer \
-                when the window began.", &[Formula::level(&[term("kernel_log.overwritten")])]).caveat("Their content is lost; the system's \
-                journal may have them.").manual(MANUAL_OF_BOOT),
+            MetricDef {
+                id: "kernel.log.cgroup_oom.count",
+                unit: Unit::Count,
+                help: "Processes killed within the window because a memory cgroup reached its own limit.",
+                sources: &[Formula::change(&[term("kernel_log.cgroup_oom")])],
+                caveat: CAVEAT,
+                manual: MANUAL,
+                ..MetricDef::EMPTY
+            },
+            MetricDef {
+                id: "kernel.log.records.count",
+                unit: Unit::Count,
+                help: "Records that were added to the kernel log within the window, of whatever kind.",
+                sources: &[Formula::change(&[term("kernel_log.records")])],
+                caveat: CAVEAT,
+                manual: MANUAL,
+                ..MetricDef::EMPTY
+            },
+            MetricDef {
+                id: "kernel.log.missed.count",
+                unit: Unit::Count,
+                help: "Records of the window that the kernel overwrote before they could be read.",
+                sources: &[Formula::change(&[term("kernel_log.missed")])],
+                caveat: "Their content is lost; the system's journal may have them.",
+                manual: MANUAL,
+                ..MetricDef::EMPTY
+            },
+            MetricDef {
+                id: "kernel.log.overwritten.count",
+                unit: Unit::Count,
+                help: "Records since boot that were no longer in the kernel's buffer when the window began.",
+                sources: &[Formula::level(&[term("kernel_log.overwritten")])],
+                caveat: "Their content is lost; the system's journal may have them.",
+                manual: MANUAL_OF_BOOT,
+                ..MetricDef::EMPTY
+            },
         ];
     };
 }

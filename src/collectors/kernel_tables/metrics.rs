@@ -28,133 +28,139 @@ const MOUNTS: &str = "wc -l /proc/self/mountinfo; sysctl fs.mount-max";
 const PTYS: &str = "sysctl kernel.pty";
 
 pub(super) const METRICS: &[MetricDef] = &[
-    MetricDef::new(
-        "kernel.keys.ratio",
-        Unit::Ratio,
-        "Keys of a user in the kernel's key service, as a share of the limit on their number.",
-        &[Formula::level_ratio(&[term("kernel_tables.keys")], &[term("kernel_tables.keys_limit")])],
-    )
-    .dimension("key_user")
-    .caveat(OF_KEYS)
-    .manual(KEYS),
-    MetricDef::new(
-        "kernel.keys.count",
-        Unit::Count,
-        "Keys of a user in the kernel's key service.",
-        &[Formula::level(&[term("kernel_tables.keys")])],
-    )
-    .dimension("key_user")
-    .caveat(OF_KEYS)
-    .manual(KEYS),
-    MetricDef::new(
-        "kernel.keys_limit.count",
-        Unit::Count,
-        "How many keys a user may have.",
-        &[Formula::level(&[term("kernel_tables.keys_limit")])],
-    )
-    .dimension("key_user")
-    .caveat("Root has a limit of its own.")
-    .manual(KEYS),
-    MetricDef::new(
-        "kernel.key_bytes.ratio",
-        Unit::Ratio,
-        "Size of a user's keys, as a share of the limit on it.",
-        &[Formula::level_ratio(&[term("kernel_tables.key_bytes")], &[term("kernel_tables.key_bytes_limit")])],
-    )
-    .dimension("key_user")
-    .caveat(OF_KEYS)
-    .manual(KEYS),
-    MetricDef::new(
-        "kernel.ipc.ratio",
-        Unit::Ratio,
-        "System V IPC objects of a kind, as a share of the limit on them.",
-        &[Formula::level_ratio(&[term("kernel_tables.ipc")], &[term("kernel_tables.ipc_limit")])],
-    )
-    .dimension("ipc_table")
-    .caveat(OF_IPC)
-    .manual(IPC),
-    MetricDef::new(
-        "kernel.ipc.count",
-        Unit::Count,
-        "System V IPC objects of a kind.",
-        &[Formula::level(&[term("kernel_tables.ipc")])],
-    )
-    .dimension("ipc_table")
-    .caveat(OF_IPC)
-    .manual(IPC),
-    MetricDef::new(
-        "kernel.ipc_limit.count",
-        Unit::Count,
-        "How many System V IPC objects of a kind there may be.",
-        &[Formula::level(&[term("kernel_tables.ipc_limit")])],
-    )
-    .dimension("ipc_table")
-    .caveat(OF_IPC)
-    .manual(IPC),
-    MetricDef::new(
-        "filesystem.mounts.ratio",
-        Unit::Ratio,
-        "Mounts, as a share of fs.mount-max.",
-        &[Formula::level_ratio(&[term("kernel_tables.mounts")], &[term("kernel_tables.mounts_limit")])],
-    )
-    .caveat(OF_MOUNTS)
-    .manual(MOUNTS),
-    MetricDef::new(
-        "filesystem.mounts.count",
-        Unit::Count,
-        "Mounts.",
-        &[Formula::level(&[term("kernel_tables.mounts")])],
-    )
-    .caveat(OF_MOUNTS)
-    .manual(MOUNTS),
-    MetricDef::new(
-        "filesystem.mounts_limit.count",
-        Unit::Count,
-        "How many mounts a mount namespace may have.",
-        &[Formula::level(&[term("kernel_tables.mounts_limit")])],
-    )
-    .caveat("The same for all mount namespaces.")
-    .manual(MOUNTS),
-    MetricDef::new(
-        "filesystem.mounts_by.count",
-        Unit::Count,
-        "Mounts of a type of file system.",
-        &[Formula::level(&[term("kernel_tables.mounts_by")])],
-    )
-    .dimension("mount_type")
-    .caveat("The five types with the most.")
-    .manual("findmnt -n -o FSTYPE | sort | uniq -c | sort -n"),
-    MetricDef::new(
-        "tasks.ptys.ratio",
-        Unit::Ratio,
-        "Pseudo-terminals that are open, as a share of kernel.pty.max.",
-        &[Formula::level_ratio(&[term("kernel_tables.ptys")], &[term("kernel_tables.ptys_limit")])],
-    )
-    .caveat(OF_PTYS)
-    .manual(PTYS),
-    MetricDef::new(
-        "tasks.ptys.count",
-        Unit::Count,
-        "Pseudo-terminals that are open.",
-        &[Formula::level(&[term("kernel_tables.ptys")])],
-    )
-    .caveat(OF_PTYS)
-    .manual(PTYS),
-    MetricDef::new(
-        "tasks.ptys_limit.count",
-        Unit::Count,
-        "How many pseudo-terminals may be open.",
-        &[Formula::level(&[term("kernel_tables.ptys_limit")])],
-    )
-    .caveat(OF_PTYS)
-    .manual(PTYS),
-    MetricDef::new(
-        "fd.aio_process.bytes",
-        Unit::Bytes,
-        "Rings of a process for asynchronous I/O (io_setup).",
-        &[Formula::level(&[term("kernel_tables.aio_by")])],
-    )
-    .dimension("process")
-    .caveat("Looked for only from 70 % of fs.aio-max-nr on. A ring is rounded up to whole pages.")
-    .manual("grep -c '/\\[aio\\]' /proc/[0-9]*/maps"),
+    MetricDef {
+        id: "kernel.keys.ratio",
+        unit: Unit::Ratio,
+        dimension: Some("key_user"),
+        help: "Keys of a user in the kernel's key service, as a share of the limit on their number.",
+        sources: &[Formula::level_ratio(&[term("kernel_tables.keys")], &[term("kernel_tables.keys_limit")])],
+        caveat: OF_KEYS,
+        manual: KEYS,
+    },
+    MetricDef {
+        id: "kernel.keys.count",
+        unit: Unit::Count,
+        dimension: Some("key_user"),
+        help: "Keys of a user in the kernel's key service.",
+        sources: &[Formula::level(&[term("kernel_tables.keys")])],
+        caveat: OF_KEYS,
+        manual: KEYS,
+    },
+    MetricDef {
+        id: "kernel.keys_limit.count",
+        unit: Unit::Count,
+        dimension: Some("key_user"),
+        help: "How many keys a user may have.",
+        sources: &[Formula::level(&[term("kernel_tables.keys_limit")])],
+        caveat: "Root has a limit of its own.",
+        manual: KEYS,
+    },
+    MetricDef {
+        id: "kernel.key_bytes.ratio",
+        unit: Unit::Ratio,
+        dimension: Some("key_user"),
+        help: "Size of a user's keys, as a share of the limit on it.",
+        sources: &[Formula::level_ratio(&[term("kernel_tables.key_bytes")], &[term("kernel_tables.key_bytes_limit")])],
+        caveat: OF_KEYS,
+        manual: KEYS,
+    },
+    MetricDef {
+        id: "kernel.ipc.ratio",
+        unit: Unit::Ratio,
+        dimension: Some("ipc_table"),
+        help: "System V IPC objects of a kind, as a share of the limit on them.",
+        sources: &[Formula::level_ratio(&[term("kernel_tables.ipc")], &[term("kernel_tables.ipc_limit")])],
+        caveat: OF_IPC,
+        manual: IPC,
+    },
+    MetricDef {
+        id: "kernel.ipc.count",
+        unit: Unit::Count,
+        dimension: Some("ipc_table"),
+        help: "System V IPC objects of a kind.",
+        sources: &[Formula::level(&[term("kernel_tables.ipc")])],
+        caveat: OF_IPC,
+        manual: IPC,
+    },
+    MetricDef {
+        id: "kernel.ipc_limit.count",
+        unit: Unit::Count,
+        dimension: Some("ipc_table"),
+        help: "How many System V IPC objects of a kind there may be.",
+        sources: &[Formula::level(&[term("kernel_tables.ipc_limit")])],
+        caveat: OF_IPC,
+        manual: IPC,
+    },
+    MetricDef {
+        id: "filesystem.mounts.ratio",
+        unit: Unit::Ratio,
+        help: "Mounts, as a share of fs.mount-max.",
+        sources: &[Formula::level_ratio(&[term("kernel_tables.mounts")], &[term("kernel_tables.mounts_limit")])],
+        caveat: OF_MOUNTS,
+        manual: MOUNTS,
+        ..MetricDef::EMPTY
+    },
+    MetricDef {
+        id: "filesystem.mounts.count",
+        unit: Unit::Count,
+        help: "Mounts.",
+        sources: &[Formula::level(&[term("kernel_tables.mounts")])],
+        caveat: OF_MOUNTS,
+        manual: MOUNTS,
+        ..MetricDef::EMPTY
+    },
+    MetricDef {
+        id: "filesystem.mounts_limit.count",
+        unit: Unit::Count,
+        help: "How many mounts a mount namespace may have.",
+        sources: &[Formula::level(&[term("kernel_tables.mounts_limit")])],
+        caveat: "The same for all mount namespaces.",
+        manual: MOUNTS,
+        ..MetricDef::EMPTY
+    },
+    MetricDef {
+        id: "filesystem.mounts_by.count",
+        unit: Unit::Count,
+        dimension: Some("mount_type"),
+        help: "Mounts of a type of file system.",
+        sources: &[Formula::level(&[term("kernel_tables.mounts_by")])],
+        caveat: "The five types with the most.",
+        manual: "findmnt -n -o FSTYPE | sort | uniq -c | sort -n",
+    },
+    MetricDef {
+        id: "tasks.ptys.ratio",
+        unit: Unit::Ratio,
+        help: "Pseudo-terminals that are open, as a share of kernel.pty.max.",
+        sources: &[Formula::level_ratio(&[term("kernel_tables.ptys")], &[term("kernel_tables.ptys_limit")])],
+        caveat: OF_PTYS,
+        manual: PTYS,
+        ..MetricDef::EMPTY
+    },
+    MetricDef {
+        id: "tasks.ptys.count",
+        unit: Unit::Count,
+        help: "Pseudo-terminals that are open.",
+        sources: &[Formula::level(&[term("kernel_tables.ptys")])],
+        caveat: OF_PTYS,
+        manual: PTYS,
+        ..MetricDef::EMPTY
+    },
+    MetricDef {
+        id: "tasks.ptys_limit.count",
+        unit: Unit::Count,
+        help: "How many pseudo-terminals may be open.",
+        sources: &[Formula::level(&[term("kernel_tables.ptys_limit")])],
+        caveat: OF_PTYS,
+        manual: PTYS,
+        ..MetricDef::EMPTY
+    },
+    MetricDef {
+        id: "fd.aio_process.bytes",
+        unit: Unit::Bytes,
+        dimension: Some("process"),
+        help: "Rings of a process for asynchronous I/O (io_setup).",
+        sources: &[Formula::level(&[term("kernel_tables.aio_by")])],
+        caveat: "Looked for only from 70 % of fs.aio-max-nr on. A ring is rounded up to whole pages.",
+        manual: "grep -c '/\\[aio\\]' /proc/[0-9]*/maps",
+    },
 ];

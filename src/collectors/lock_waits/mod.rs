@@ -4,6 +4,7 @@
 //! that wait there again and again. A lock that no other thread gets (a deadlock, a long piece of work) is not for these figures to tell.
 
 mod futex;
+mod metrics;
 #[cfg(test)]
 mod tests;
 
@@ -14,8 +15,8 @@ use crate::def::{Cadence, Collect, CollectorDef, Sink, untraceable};
 use futex::Doing;
 use rdiag_kernel::classify::Abi;
 use rdiag_kernel::host::{Host, ProcessDir};
-use rdiag_model::metric::{Formula, MetricDef, SeriesDef, SeriesKind, term};
-use rdiag_model::{Number, RawUnit, Reason, Series, Unavailable, Unit};
+use rdiag_model::metric::{SeriesDef, SeriesKind};
+use rdiag_model::{Number, RawUnit, Reason, Series, Unavailable};
 use rdiag_proc::process;
 
 pub(super) static COLLECTOR: CollectorDef = CollectorDef {
@@ -23,7 +24,7 @@ pub(super) static COLLECTOR: CollectorDef = CollectorDef {
     help: "Threads that wait for the same lock of their program, from /proc/PID/task/TID/syscall, of processes with three or more.",
     cadence: Cadence::Interval,
     series: SERIES,
-    metrics: METRICS,
+    metrics: metrics::METRICS,
     overhead: "3 µs per thread and interval, of at most 2000 threads; every sixth time 2 µs per process, nothing where the table of \
                processes is read as well",
     start: |_| Box::new(LockWaits::default()),
@@ -46,59 +47,6 @@ const SERIES: &[SeriesDef] = &[
         RawUnit::Count,
         "/proc/PID/task/TID/syscall of threads that were seen waiting for the lock",
     ),
-];
-
-const CAVEAT: &str = "Seen at the samples only. Mutexes of glibc, musl and Rust; those of Java, Python and Go \
-                      wait as condition variables and semaphores do, and are not seen. A lock that was never handed on does not count.";
-const MANUAL: &str = "grep -H ^202 /proc/PID/task/*/syscall, a few times (x86-64): third field 0x80 or 0x89, fourth 0x2, \
-                      of a mutex of musl one that ends in 80000010";
-
-const METRICS: &[MetricDef] = &[
-    MetricDef::new(
-        "locks.waiting.count",
-        Unit::Count,
-        "Threads that waited for the same lock of their program, at the lock where most did.",
-        &[Formula::level(&[term(MOST_WAITING)])],
-    )
-    .caveat(CAVEAT)
-    .manual(MANUAL),
-    MetricDef::new(
-        "locks.waiting.ratio",
-        Unit::Ratio,
-        "Share of the threads seen waiting for that lock that wait for it at one moment: the share of its time that each loses there.",
-        &[Formula::level_ratio(&[term(MOST_WAITING)], &[term(MOST_THREADS)])],
-    )
-    .caveat(CAVEAT)
-    .manual(MANUAL),
-    MetricDef::new(
-        "locks.idle.ratio",
-        Unit::Ratio,
-        "Share of the samples in which every thread that was ever seen waiting for that lock waited: for it, or for work.",
-        &[Formula::level(&[term(MOST_IDLE)])],
-    )
-    .caveat(
-        "Waiting for work: in accept, poll, epoll, a condition variable or another futex. A thread that has the lock and was \
-         never seen waiting for it is not known.",
-    )
-    .manual("cat /proc/PID/task/*/syscall, a few times"),
-    MetricDef::new(
-        "lock.waiting.count",
-        Unit::Count,
-        "Threads that waited for one lock of their program.",
-        &[Formula::level(&[term(WAITING)])],
-    )
-    .dimension("program_lock")
-    .caveat(CAVEAT)
-    .manual(MANUAL),
-    MetricDef::new(
-        "lock.threads.count",
-        Unit::Count,
-        "Threads that were seen waiting for one lock of their program.",
-        &[Formula::level(&[term(THREADS)])],
-    )
-    .dimension("program_lock")
-    .caveat(CAVEAT)
-    .manual(MANUAL),
 ];
 
 /// Threads of a process below which two cannot wait for a third one.

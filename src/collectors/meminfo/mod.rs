@@ -3,19 +3,23 @@
 //! The whole-file parser of the procfs crate refuses a file in which one field is missing; a diagnosis rather goes on
 //! with the fields that are there.
 
+mod metrics;
+#[cfg(test)]
+mod tests;
+
 use std::collections::HashMap;
 
 use crate::def::{Cadence, Collect, CollectorDef, Sink};
 use rdiag_kernel::host::Host;
-use rdiag_model::metric::{Formula, MetricDef, SeriesDef, Term, minus, optional, term};
-use rdiag_model::{RawUnit, Reason, Unavailable, Unit};
+use rdiag_model::metric::SeriesDef;
+use rdiag_model::{RawUnit, Reason, Unavailable};
 
 pub(super) static COLLECTOR: CollectorDef = CollectorDef {
     id: "meminfo",
     help: "Memory by use, available memory, swap space and committed memory, from /proc/meminfo.",
     cadence: Cadence::Interval,
     series: SERIES,
-    metrics: METRICS,
+    metrics: metrics::METRICS,
     overhead: "one read of 1.5 KB per interval (about 30 µs)",
     start: |_| Box::new(Meminfo),
 };
@@ -82,223 +86,6 @@ const SERIES: &[SeriesDef] = &[
     SeriesDef::gauge("meminfo.zfs_arc", RawUnit::Bytes, "/proc/spl/kstat/zfs/arcstats, size"),
     SeriesDef::gauge("meminfo.huge_pages_reserved", RawUnit::Count, "/proc/meminfo, HugePages_Rsvd"),
     SeriesDef::gauge("meminfo.huge_pages_total", RawUnit::Count, "/proc/meminfo, HugePages_Total"),
-];
-
-/// What no line of the file accounts for. Shared memory is inside the cache; VmallocUsed is left out since kernel
-/// stacks are inside it on most kernels.
-const UNACCOUNTED: &[Term] = &[
-    term("meminfo.total"),
-    minus("meminfo.free"),
-    minus("meminfo.buffers"),
-    minus("meminfo.cached"),
-    minus("meminfo.swap_cached"),
-    minus("meminfo.anonymous"),
-    minus("meminfo.slab"),
-    minus("meminfo.kernel_stack"),
-    minus("meminfo.page_tables"),
-    Term { optional: true, ..minus("meminfo.second_page_tables") },
-    Term { optional: true, ..minus("meminfo.per_cpu") },
-    Term { optional: true, ..minus("meminfo.huge_pages") },
-    Term { optional: true, ..minus("meminfo.zfs_arc") },
-];
-
-const MANUAL: &str = "cat /proc/meminfo";
-
-const METRICS: &[MetricDef] = &[
-    MetricDef::new(
-        "memory.used.ratio",
-        Unit::Ratio,
-        "Share of the memory that is not available to a new program without swapping: 1 − MemAvailable/MemTotal.",
-        &[Formula::level_ratio(&[term("meminfo.total"), minus("meminfo.available")], &[term("meminfo.total")])],
-    )
-    .caveat("MemAvailable is the kernel's estimate; it knows nothing of the limits of control groups.")
-    .manual(MANUAL),
-    MetricDef::new(
-        "memory.available.bytes",
-        Unit::Bytes,
-        "Memory that a new program could have without swapping: free, plus what can be reclaimed of cache and slab.",
-        &[Formula::level(&[term("meminfo.available")])],
-    )
-    .caveat("An estimate: dirty or mapped cache may be slower to reclaim than it says.")
-    .manual(MANUAL),
-    MetricDef::new(
-        "memory.zfs_cache.ratio",
-        Unit::Ratio,
-        "Share of the memory that the cache of ZFS (ARC) holds.",
-        &[Formula::level_ratio(&[term("meminfo.zfs_arc")], &[term("meminfo.total")])],
-    )
-    .caveat("MemAvailable does not count it as available, although ZFS gives most of it back when memory is short.")
-    .manual("grep ^size /proc/spl/kstat/zfs/arcstats; grep MemTotal /proc/meminfo"),
-    MetricDef::new(
-        "memory.zfs_cache_growth.bytes_per_second",
-        Unit::BytesPerSecond,
-        "How fast the cache of ZFS (ARC) grows; negative while it shrinks.",
-        &[Formula::slope(&[term("meminfo.zfs_arc")])],
-    )
-    .caveat("What it takes, MemAvailable loses, although ZFS gives most of it back when memory is short.")
-    .manual("while sleep 1; do grep ^size /proc/spl/kstat/zfs/arcstats; done"),
-    MetricDef::new(
-        "memory.available_decline.bytes_per_second",
-        Unit::BytesPerSecond,
-        "How fast available memory falls; negative while it rises.",
-        &[Formula::slope(&[minus("meminfo.available")])],
-    )
-    .caveat("Nothing says that it goes on at that rate.")
-    .manual("while sleep 1; do grep MemAvailable /proc/meminfo; done"),
-    MetricDef::new(
-        "memory.installed.bytes",
-        Unit::Bytes,
-        "Memory that the kernel manages.",
-        &[Formula::level(&[term("meminfo.total")])],
-    )
-    .caveat("Less than what is plugged in: firmware and the kernel's own image are not in it.")
-    .manual(MANUAL),
-    MetricDef::new(
-        "memory.anonymous.bytes",
-        Unit::Bytes,
-        "Memory of programs that no file backs: heaps, stacks.",
-        &[Formula::level(&[term("meminfo.anonymous")])],
-    )
-    .caveat("Can only be freed by swapping or by ending the program.")
-    .manual(MANUAL),
-    MetricDef::new(
-        "memory.cache.bytes",
-        Unit::Bytes,
-        "Page cache: contents of files, buffers of block devices; shared memory excluded.",
-        &[Formula::level(&[
-            term("meminfo.cached"),
-            term("meminfo.buffers"),
-            Term { optional: true, ..minus("meminfo.shared") },
-        ])],
-    )
-    .caveat("A full cache is healthy: it is given up when programs need the memory.")
-    .manual(MANUAL),
-    MetricDef::new(
-        "memory.shared.bytes",
-        Unit::Bytes,
-        "Shared memory and tmpfs files.",
-        &[Formula::level(&[term("meminfo.shared")])],
-    )
-    .caveat("Counted as cache by many tools, but it can only be swapped, never dropped.")
-    .manual(MANUAL),
-    MetricDef::new(
-        "memory.locked.bytes",
-        Unit::Bytes,
-        "Memory that programs locked.",
-        &[Formula::level(&[term("meminfo.locked")])],
-    )
-    .caveat("Can neither be swapped nor dropped.")
-    .manual(MANUAL),
-    MetricDef::new(
-        "memory.slab_reclaimable.bytes",
-        Unit::Bytes,
-        "Kernel objects that can be given up: caches of directory entries and inodes.",
-        &[Formula::level(&[term("meminfo.slab_reclaimable")])],
-    )
-    .caveat("A slab page is only freed when every object on it is.")
-    .manual(MANUAL),
-    MetricDef::new(
-        "memory.slab_unreclaimable.ratio",
-        Unit::Ratio,
-        "Share of the memory in kernel objects that cannot be given up.",
-        &[Formula::level_ratio(&[term("meminfo.slab_unreclaimable")], &[term("meminfo.total")])],
-    )
-    .caveat("Which cache it is stands in /proc/slabinfo, which only root may read.")
-    .manual(MANUAL),
-    MetricDef::new(
-        "memory.page_tables.ratio",
-        Unit::Ratio,
-        "Share of the memory in page tables.",
-        &[Formula::level_ratio(&[term("meminfo.page_tables")], &[term("meminfo.total")])],
-    )
-    .caveat("Grows with each process that maps the same shared memory.")
-    .manual(MANUAL),
-    MetricDef::new(
-        "memory.unaccounted.ratio",
-        Unit::Ratio,
-        "Share of the memory that no line of /proc/meminfo accounts for, nor the cache of ZFS (ARC): drivers, balloon, compressed swap.",
-        &[Formula::level_ratio(UNACCOUNTED, &[term("meminfo.total")])],
-    )
-    .caveat("A residual of many lines, each read at a slightly different time.")
-    .manual(MANUAL),
-    MetricDef::new(
-        "memory.dirty.bytes",
-        Unit::Bytes,
-        "Page cache that was changed and is not yet written, or just being written.",
-        &[Formula::level(&[term("meminfo.dirty"), term("meminfo.writeback")])],
-    )
-    .caveat("Lost if the machine stops now.")
-    .manual(MANUAL),
-    MetricDef::new(
-        "memory.writeback.bytes",
-        Unit::Bytes,
-        "Page cache that is just being written to its disk.",
-        &[Formula::level(&[term("meminfo.writeback")])],
-    )
-    .caveat("What programs write past the page cache (direct I/O) is not in it.")
-    .manual(MANUAL),
-    MetricDef::new(
-        "memory.committed.ratio",
-        Unit::Ratio,
-        "Memory promised to programs per memory that may be promised, where overcommitting is forbidden.",
-        &[Formula::level_ratio(&[term("meminfo.strict_committed")], &[term("meminfo.strict_commit_limit")])],
-    )
-    .caveat("Means nothing unless vm.overcommit_memory is 2.")
-    .manual(MANUAL),
-    MetricDef::new(
-        "memory.committed.bytes",
-        Unit::Bytes,
-        "Memory promised to programs, whether they use it or not.",
-        &[Formula::level(&[term("meminfo.committed")])],
-    )
-    .caveat("Often far above what is used; harmless unless vm.overcommit_memory is 2.")
-    .manual(MANUAL),
-    MetricDef::new(
-        "memory.swap_space.bytes",
-        Unit::Bytes,
-        "Size of all swap space.",
-        &[Formula::level(&[term("meminfo.swap_total")])],
-    )
-    .caveat("0 without swap.")
-    .manual(MANUAL),
-    MetricDef::new(
-        "memory.swap_used.ratio",
-        Unit::Ratio,
-        "Share of the swap space in use.",
-        &[Formula::level_ratio(
-            &[term("meminfo.swap_total"), minus("meminfo.swap_free")],
-            &[term("meminfo.swap_total")],
-        )],
-    )
-    .caveat("Used swap holds cold data; it costs nothing unless pages come back.")
-    .manual(MANUAL),
-    MetricDef::new(
-        "memory.zswap.bytes",
-        Unit::Bytes,
-        "Memory that holds compressed pages in front of the swap devices.",
-        &[Formula::level(&[optional("meminfo.zswap")])],
-    )
-    .caveat("Pages that come back from there cost CPU time and no I/O.")
-    .manual(MANUAL),
-    MetricDef::new(
-        "memory.huge_pages_free.ratio",
-        Unit::Ratio,
-        "Share of the pool of huge pages that is neither in use nor promised to a program that has not touched it yet.",
-        &[Formula::level_ratio(
-            &[term("meminfo.huge_pages_free"), Term { optional: true, ..minus("meminfo.huge_pages_reserved") }],
-            &[term("meminfo.huge_pages_total")],
-        )],
-    )
-    .caveat("Of the default huge page size only.")
-    .manual(MANUAL),
-    MetricDef::new(
-        "memory.huge_pages.ratio",
-        Unit::Ratio,
-        "Share of the memory that is set aside as huge pages of all sizes.",
-        &[Formula::level_ratio(&[term("meminfo.huge_pages")], &[term("meminfo.total")])],
-    )
-    .caveat("Set aside whether used or not; nothing else can use it.")
-    .manual(MANUAL),
 ];
 
 struct Meminfo;
@@ -383,6 +170,3 @@ fn parse(text: &str) -> HashMap<&str, u64> {
         .filter_map(|(name, rest)| Some((name, line(rest)?)))
         .collect()
 }
-
-#[cfg(test)]
-mod tests;

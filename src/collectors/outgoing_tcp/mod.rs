@@ -65,64 +65,70 @@ const AT_LEAST: &str = "Of this network namespace. Ports that programs bound wit
                         so many are unavailable. TIME_WAIT does not count where net.ipv4.tcp_tw_reuse lets its port be reused.";
 
 const METRICS: &[MetricDef] = &[
-    MetricDef::new(
-        "network.tcp.unanswered.count",
-        Unit::Count,
-        "Connections in SYN-SENT whose SYN was retransmitted.",
-        &[Formula::level(&[term("outgoing_tcp.unanswered")])],
-    )
-    .caveat("Of this network namespace. Looked for only from the first retransmitted SYN within the window.")
-    .manual(SYN_SENT),
-    MetricDef::new(
-        "network.tcp.unanswered_here.count",
-        Unit::Count,
-        "Those of them that go to a socket that listens in this network namespace.",
-        &[Formula::level(&[term("outgoing_tcp.unanswered_here")])],
-    )
-    .caveat("A listener whose accept queue is full does not answer.")
-    .manual(SYN_SENT),
-    MetricDef::new(
-        "network.tcp.unanswered_by.count",
-        Unit::Count,
-        "Connections in SYN-SENT to one destination whose SYN was retransmitted.",
-        &[Formula::level(&[term("outgoing_tcp.unanswered_by")])],
-    )
-    .dimension("destination")
-    .caveat("The 64 destinations with the most.")
-    .manual(SYN_SENT),
-    MetricDef::new(
-        "network.ports.ratio",
-        Unit::Ratio,
-        "Local ports taken towards the destination with the most, as a share of those that the kernel chooses from.",
-        &[Formula::level_ratio(&[term("outgoing_tcp.ports_taken")], &[term("outgoing_tcp.ports")])],
-    )
-    .caveat("While all TCP sockets together are fewer than half of the ports, it is their share: an upper bound.")
-    .manual(PORTS),
-    MetricDef::new(
-        "network.ports.taken.count",
-        Unit::Count,
-        "Local ports taken towards the destination with the most.",
-        &[Formula::level(&[term("outgoing_tcp.ports_taken")])],
-    )
-    .caveat(AT_LEAST)
-    .manual(PORTS),
-    MetricDef::new(
-        "network.ports.all.count",
-        Unit::Count,
-        "Local ports that the kernel chooses from for outgoing connections.",
-        &[Formula::level(&[term("outgoing_tcp.ports")])],
-    )
-    .caveat("A program can narrow them for its sockets (IP_LOCAL_PORT_RANGE), or bind a port outside of them.")
-    .manual(PORTS),
-    MetricDef::new(
-        "network.ports.towards.count",
-        Unit::Count,
-        "Local ports taken for connections from one local address to one destination.",
-        &[Formula::level(&[term("outgoing_tcp.ports_towards")])],
-    )
-    .dimension("destination")
-    .caveat(AT_LEAST)
-    .manual(PORTS),
+    MetricDef {
+        id: "network.tcp.unanswered.count",
+        unit: Unit::Count,
+        help: "Connections in SYN-SENT whose SYN was retransmitted.",
+        sources: &[Formula::level(&[term("outgoing_tcp.unanswered")])],
+        caveat: "Of this network namespace. Looked for only from the first retransmitted SYN within the window.",
+        manual: SYN_SENT,
+        ..MetricDef::EMPTY
+    },
+    MetricDef {
+        id: "network.tcp.unanswered_here.count",
+        unit: Unit::Count,
+        help: "Those of them that go to a socket that listens in this network namespace.",
+        sources: &[Formula::level(&[term("outgoing_tcp.unanswered_here")])],
+        caveat: "A listener whose accept queue is full does not answer.",
+        manual: SYN_SENT,
+        ..MetricDef::EMPTY
+    },
+    MetricDef {
+        id: "network.tcp.unanswered_by.count",
+        unit: Unit::Count,
+        dimension: Some("destination"),
+        help: "Connections in SYN-SENT to one destination whose SYN was retransmitted.",
+        sources: &[Formula::level(&[term("outgoing_tcp.unanswered_by")])],
+        caveat: "The 64 destinations with the most.",
+        manual: SYN_SENT,
+    },
+    MetricDef {
+        id: "network.ports.ratio",
+        unit: Unit::Ratio,
+        help: "Local ports taken towards the destination with the most, as a share of those that the kernel chooses \
+               from.",
+        sources: &[Formula::level_ratio(&[term("outgoing_tcp.ports_taken")], &[term("outgoing_tcp.ports")])],
+        caveat: "While all TCP sockets together are fewer than half of the ports, it is their share: an upper bound.",
+        manual: PORTS,
+        ..MetricDef::EMPTY
+    },
+    MetricDef {
+        id: "network.ports.taken.count",
+        unit: Unit::Count,
+        help: "Local ports taken towards the destination with the most.",
+        sources: &[Formula::level(&[term("outgoing_tcp.ports_taken")])],
+        caveat: AT_LEAST,
+        manual: PORTS,
+        ..MetricDef::EMPTY
+    },
+    MetricDef {
+        id: "network.ports.all.count",
+        unit: Unit::Count,
+        help: "Local ports that the kernel chooses from for outgoing connections.",
+        sources: &[Formula::level(&[term("outgoing_tcp.ports")])],
+        caveat: "A program can narrow them for its sockets (IP_LOCAL_PORT_RANGE), or bind a port outside of them.",
+        manual: PORTS,
+        ..MetricDef::EMPTY
+    },
+    MetricDef {
+        id: "network.ports.towards.count",
+        unit: Unit::Count,
+        dimension: Some("destination"),
+        help: "Local ports taken for connections from one local address to one destination.",
+        sources: &[Formula::level(&[term("outgoing_tcp.ports_towards")])],
+        caveat: AT_LEAST,
+        manual: PORTS,
+    },
 ];
 
 /// Below this share of the ports, all sockets together cannot have used them up.

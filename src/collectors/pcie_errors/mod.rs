@@ -48,39 +48,43 @@ const CAVEAT: &str =
     "Needs the kernel's AER driver: where the firmware handles errors first, the kernel does not count them.";
 
 const METRICS: &[MetricDef] = &[
-    MetricDef::new(
-        "hardware.pcie_corrected.count",
-        Unit::Count,
-        "Errors that PCI Express links corrected by retransmission within the window, over all devices.",
-        &[Formula::change(&[term(CORRECTED)])],
-    )
-    .caveat(CAVEAT)
-    .manual(MANUAL),
-    MetricDef::new(
-        "hardware.pcie_nonfatal.count",
-        Unit::Count,
-        "Uncorrected PCI Express errors that left the link working, within the window, over all devices.",
-        &[Formula::change(&[term(NONFATAL)])],
-    )
-    .caveat("A program that reads a register that a device does not have may cause one.")
-    .manual(MANUAL),
-    MetricDef::new(
-        "hardware.pcie_fatal.count",
-        Unit::Count,
-        "Uncorrected PCI Express errors after which the link is not reliable, within the window, over all devices.",
-        &[Formula::change(&[term(FATAL)])],
-    )
-    .caveat(CAVEAT)
-    .manual(MANUAL),
-    MetricDef::new(
-        "hardware.pcie_device_errors.count",
-        Unit::Count,
-        "PCI Express errors of one device within the window, corrected ones too.",
-        &[Formula::level(&[term(DEVICE)])],
-    )
-    .dimension("pci device")
-    .caveat("Of devices that counted any. Both ends of a link may count the same error.")
-    .manual(MANUAL),
+    MetricDef {
+        id: "hardware.pcie_corrected.count",
+        unit: Unit::Count,
+        help: "Errors that PCI Express links corrected by retransmission within the window, over all devices.",
+        sources: &[Formula::change(&[term(CORRECTED)])],
+        caveat: CAVEAT,
+        manual: MANUAL,
+        ..MetricDef::EMPTY
+    },
+    MetricDef {
+        id: "hardware.pcie_nonfatal.count",
+        unit: Unit::Count,
+        help: "Uncorrected PCI Express errors that left the link working, within the window, over all devices.",
+        sources: &[Formula::change(&[term(NONFATAL)])],
+        caveat: "A program that reads a register that a device does not have may cause one.",
+        manual: MANUAL,
+        ..MetricDef::EMPTY
+    },
+    MetricDef {
+        id: "hardware.pcie_fatal.count",
+        unit: Unit::Count,
+        help: "Uncorrected PCI Express errors after which the link is not reliable, within the window, over all \
+               devices.",
+        sources: &[Formula::change(&[term(FATAL)])],
+        caveat: CAVEAT,
+        manual: MANUAL,
+        ..MetricDef::EMPTY
+    },
+    MetricDef {
+        id: "hardware.pcie_device_errors.count",
+        unit: Unit::Count,
+        dimension: Some("pci device"),
+        help: "PCI Express errors of one device within the window, corrected ones too.",
+        sources: &[Formula::level(&[term(DEVICE)])],
+        caveat: "Of devices that counted any. Both ends of a link may count the same error.",
+        manual: MANUAL,
+    },
 ];
 
 const DEVICES: &str = "sys/bus/pci/devices";

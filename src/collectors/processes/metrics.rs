@@ -17,185 +17,186 @@ pub(super) const SERIES: &[SeriesDef] = &[
 ];
 
 pub(super) const METRICS: &[MetricDef] = &[
-    MetricDef::new(
-        "process.cpu.seconds",
-        Unit::Seconds,
-        "CPU time of a process within the window, its ended threads included.",
-        &[Formula::process(ProcessField::Cpu)],
-    )
-    .dimension("process")
-    .caveat("What no process can be charged with is a row of its own: short-lived ones, interrupts.")
-    .manual("pidstat -u 1 10"),
-    MetricDef::new(
-        "process.cpu.ratio",
-        Unit::Ratio,
-        "CPU time of a process per second: 1 is one CPU, used all the time.",
-        &[Formula::process_rate(ProcessField::Cpu)],
-    )
-    .dimension("process")
-    .caveat("Above 1 with several threads. Counted in ticks: 1 % of a CPU is the least that shows in a second.")
-    .manual("pidstat -u 1 10"),
-    MetricDef::new(
-        "process.unseen_cpu.ratio",
-        Unit::Ratio,
-        "Share of the busy CPU time that belongs to no process in the table: mostly to short-lived ones.",
-        &[Formula::Taken(Source::UnseenCpu)],
-    )
-    .caveat("What a process used after its last sample is in it, and the time of processes in other namespaces.")
-    .manual("perf trace -s, or execsnoop (of bcc); compare mpstat with the sum of pidstat"),
-    MetricDef::new(
-        "process.run_delay.seconds",
-        Unit::Seconds,
-        "Time in which threads of a process could run and waited for a CPU.",
-        &[Formula::process(ProcessField::RunDelay)],
-    )
-    .dimension("process")
-    .caveat("Added when the thread gets a CPU: one that still waits shows nothing. Of at most 256 threads.")
-    .manual("perf sched record sleep 10; perf sched timehist, or cat /proc/PID/task/*/schedstat twice"),
-    MetricDef::new(
-        "process.read.bytes",
-        Unit::Bytes,
-        "Bytes that a process caused to be read from storage.",
-        &[Formula::process(ProcessField::ReadBytes)],
-    )
-    .dimension("process")
-    .caveat("Reads from the page cache do not count; network file systems may not count.")
-    .manual("pidstat -d 1 10"),
-    MetricDef::new(
-        "process.write.bytes",
-        Unit::Bytes,
-        "Bytes that a process caused to be written towards storage.",
-        &[Formula::process(ProcessField::WriteBytes)],
-    )
-    .dimension("process")
-    .caveat("Counted when a page is dirtied, not when it reaches the device; writes by kernel threads are theirs.")
-    .manual("pidstat -d 1 10"),
-    MetricDef::new(
-        "process.resident.bytes",
-        Unit::Bytes,
-        "Memory of a process that is in RAM, shared pages included.",
-        &[Formula::process(ProcessField::Resident)],
-    )
-    .dimension("process")
-    .caveat(
-        "Shared pages count in every process that has them, so the sum over processes is more than the memory used.",
-    )
-    .manual("ps -eo pid,rss,comm --sort=-rss"),
-    MetricDef::new(
-        "process.resident_growth.bytes",
-        Unit::Bytes,
-        "Growth of the resident memory within the window.",
-        &[Formula::process(ProcessField::ResidentGrowth)],
-    )
-    .dimension("process")
-    .caveat("Pages that came back from swap count as growth.")
-    .manual("pidstat -r 1 10"),
-    MetricDef::new(
-        "process.swap.bytes",
-        Unit::Bytes,
-        "Memory of a process that is swapped out.",
-        &[Formula::process(ProcessField::Swap)],
-    )
-    .dimension("process")
-    .caveat("Shared memory is not in it.")
-    .manual("grep VmSwap /proc/PID/status"),
-    MetricDef::new(
-        "process.major_faults.count",
-        Unit::Count,
-        "Page faults that had to wait for storage.",
-        &[Formula::process(ProcessField::MajorFaults)],
-    )
-    .dimension("process")
-    .caveat("Mapped files being read for the first time count as well as swapped-out memory.")
-    .manual("pidstat -r 1 10"),
-    MetricDef::new(
-        "process.minor_faults.count",
-        Unit::Count,
-        "Page faults that needed no storage.",
-        &[Formula::process(ProcessField::MinorFaults)],
-    )
-    .dimension("process")
-    .caveat("Normal for every process that allocates memory.")
-    .manual("pidstat -r 1 10"),
-    MetricDef::new(
-        "process.threads.count",
-        Unit::Count,
-        "Threads of a process.",
-        &[Formula::process(ProcessField::Threads)],
-    )
-    .dimension("process")
-    .caveat("The level at the end of the window.")
-    .manual("ps -eo pid,nlwp,comm --sort=-nlwp"),
-    MetricDef::new(
-        "process.switches.voluntary.count",
-        Unit::Count,
-        "How often the main thread of a process gave up its CPU to wait for something.",
-        &[Formula::process(ProcessField::VoluntarySwitches)],
-    )
-    .dimension("process")
-    .caveat("The main thread only.")
-    .manual("pidstat -w 1 10"),
-    MetricDef::new(
-        "process.switches.involuntary.count",
-        Unit::Count,
-        "How often the main thread of a process was taken off its CPU while it could run.",
-        &[Formula::process(ProcessField::InvoluntarySwitches)],
-    )
-    .dimension("process")
-    .caveat("The main thread only.")
-    .manual("pidstat -w 1 10"),
-    MetricDef::new(
-        "process.zombie_children.count",
-        Unit::Count,
-        "Children of a process that have ended and that it has not collected.",
-        &[Formula::level(&[term("processes.zombie_children")])],
-    )
-    .dimension("process")
-    .caveat("Only the ten parents with the most.")
-    .manual("ps -eo ppid,stat | awk '$2 ~ /^Z/ {print $1}' | sort | uniq -c | sort -rn"),
-    MetricDef::new(
-        "tasks.processes.count",
-        Unit::Count,
-        "Processes, kernel threads included.",
-        &[Formula::level(&[term("processes.total")])],
-    )
-    .caveat("Only those that this user may see.")
-    .manual("ls -d /proc/[0-9]* | wc -l"),
-    MetricDef::new(
-        "tasks.zombies.count",
-        Unit::Count,
-        "Processes that have ended and wait for their parent to collect them.",
-        &[Formula::level(&[term("processes.zombies")])],
-    )
-    .caveat("A zombie holds a process id and no memory; a few that come and go are normal.")
-    .manual("ps -eo stat | grep -c '^Z'"),
-    MetricDef::new(
-        "tasks.uninterruptible.count",
-        Unit::Count,
-        "Processes whose main thread waits without being interruptible (state D).",
-        &[Formula::level(&[term("processes.uninterruptible")])],
-    )
-    .caveat("Point samples. Not always storage: a parent waiting in vfork is in this state too.")
-    .manual("ps -eo stat,pid,wchan:30,comm | grep '^D'"),
-    MetricDef::new(
-        "tasks.user.ratio",
-        Unit::Ratio,
-        "Threads of a user, as a share of the most that the user's processes may have (RLIMIT_NPROC).",
-        &[Formula::level_ratio(&[term("processes.of_user")], &[term("processes.user_limit")])],
-    )
-    .dimension("user")
-    .caveat(
-        "The limit of the process with the most threads; others of the user may run under another. Not for root, \
-                 nor for users with fewer than 64 threads.",
-    )
-    .manual("ps -eLo ruid= | sort | uniq -c; grep processes /proc/PID/limits"),
-    MetricDef::new(
-        "tasks.user.count",
-        Unit::Count,
-        "Threads of a user.",
-        &[Formula::level(&[term("processes.of_user")])],
-    )
-    .dimension("user")
-    .caveat("Only the users with the most, and a limit.")
-    .manual("ps -eLo ruid= | sort | uniq -c"),
+    MetricDef {
+        id: "process.cpu.seconds",
+        unit: Unit::Seconds,
+        dimension: Some("process"),
+        help: "CPU time of a process within the window, its ended threads included.",
+        sources: &[Formula::process(ProcessField::Cpu)],
+        caveat: "What no process can be charged with is a row of its own: short-lived ones, interrupts.",
+        manual: "pidstat -u 1 10",
+    },
+    MetricDef {
+        id: "process.cpu.ratio",
+        unit: Unit::Ratio,
+        dimension: Some("process"),
+        help: "CPU time of a process per second: 1 is one CPU, used all the time.",
+        sources: &[Formula::process_rate(ProcessField::Cpu)],
+        caveat: "Above 1 with several threads. Counted in ticks: 1 % of a CPU is the least that shows in a second.",
+        manual: "pidstat -u 1 10",
+    },
+    MetricDef {
+        id: "process.unseen_cpu.ratio",
+        unit: Unit::Ratio,
+        help: "Share of the busy CPU time that belongs to no process in the table: mostly to short-lived ones.",
+        sources: &[Formula::Taken(Source::UnseenCpu)],
+        caveat: "What a process used after its last sample is in it, and the time of processes in other namespaces.",
+        manual: "perf trace -s, or execsnoop (of bcc); compare mpstat with the sum of pidstat",
+        ..MetricDef::EMPTY
+    },
+    MetricDef {
+        id: "process.run_delay.seconds",
+        unit: Unit::Seconds,
+        dimension: Some("process"),
+        help: "Time in which threads of a process could run and waited for a CPU.",
+        sources: &[Formula::process(ProcessField::RunDelay)],
+        caveat: "Added when the thread gets a CPU: one that still waits shows nothing. Of at most 256 threads.",
+        manual: "perf sched record sleep 10; perf sched timehist, or cat /proc/PID/task/*/schedstat twice",
+    },
+    MetricDef {
+        id: "process.read.bytes",
+        unit: Unit::Bytes,
+        dimension: Some("process"),
+        help: "Bytes that a process caused to be read from storage.",
+        sources: &[Formula::process(ProcessField::ReadBytes)],
+        caveat: "Reads from the page cache do not count; network file systems may not count.",
+        manual: "pidstat -d 1 10",
+    },
+    MetricDef {
+        id: "process.write.bytes",
+        unit: Unit::Bytes,
+        dimension: Some("process"),
+        help: "Bytes that a process caused to be written towards storage.",
+        sources: &[Formula::process(ProcessField::WriteBytes)],
+        caveat: "Counted when a page is dirtied, not when it reaches the device; writes by kernel threads are theirs.",
+        manual: "pidstat -d 1 10",
+    },
+    MetricDef {
+        id: "process.resident.bytes",
+        unit: Unit::Bytes,
+        dimension: Some("process"),
+        help: "Memory of a process that is in RAM, shared pages included.",
+        sources: &[Formula::process(ProcessField::Resident)],
+        caveat: "Shared pages count in every process that has them, so the sum over processes is more than the memory \
+                 used.",
+        manual: "ps -eo pid,rss,comm --sort=-rss",
+    },
+    MetricDef {
+        id: "process.resident_growth.bytes",
+        unit: Unit::Bytes,
+        dimension: Some("process"),
+        help: "Growth of the resident memory within the window.",
+        sources: &[Formula::process(ProcessField::ResidentGrowth)],
+        caveat: "Pages that came back from swap count as growth.",
+        manual: "pidstat -r 1 10",
+    },
+    MetricDef {
+        id: "process.swap.bytes",
+        unit: Unit::Bytes,
+        dimension: Some("process"),
+        help: "Memory of a process that is swapped out.",
+        sources: &[Formula::process(ProcessField::Swap)],
+        caveat: "Shared memory is not in it.",
+        manual: "grep VmSwap /proc/PID/status",
+    },
+    MetricDef {
+        id: "process.major_faults.count",
+        unit: Unit::Count,
+        dimension: Some("process"),
+        help: "Page faults that had to wait for storage.",
+        sources: &[Formula::process(ProcessField::MajorFaults)],
+        caveat: "Mapped files being read for the first time count as well as swapped-out memory.",
+        manual: "pidstat -r 1 10",
+    },
+    MetricDef {
+        id: "process.minor_faults.count",
+        unit: Unit::Count,
+        dimension: Some("process"),
+        help: "Page faults that needed no storage.",
+        sources: &[Formula::process(ProcessField::MinorFaults)],
+        caveat: "Normal for every process that allocates memory.",
+        manual: "pidstat -r 1 10",
+    },
+    MetricDef {
+        id: "process.threads.count",
+        unit: Unit::Count,
+        dimension: Some("process"),
+        help: "Threads of a process.",
+        sources: &[Formula::process(ProcessField::Threads)],
+        caveat: "The level at the end of the window.",
+        manual: "ps -eo pid,nlwp,comm --sort=-nlwp",
+    },
+    MetricDef {
+        id: "process.switches.voluntary.count",
+        unit: Unit::Count,
+        dimension: Some("process"),
+        help: "How often the main thread of a process gave up its CPU to wait for something.",
+        sources: &[Formula::process(ProcessField::VoluntarySwitches)],
+        caveat: "The main thread only.",
+        manual: "pidstat -w 1 10",
+    },
+    MetricDef {
+        id: "process.switches.involuntary.count",
+        unit: Unit::Count,
+        dimension: Some("process"),
+        help: "How often the main thread of a process was taken off its CPU while it could run.",
+        sources: &[Formula::process(ProcessField::InvoluntarySwitches)],
+        caveat: "The main thread only.",
+        manual: "pidstat -w 1 10",
+    },
+    MetricDef {
+        id: "process.zombie_children.count",
+        unit: Unit::Count,
+        dimension: Some("process"),
+        help: "Children of a process that have ended and that it has not collected.",
+        sources: &[Formula::level(&[term("processes.zombie_children")])],
+        caveat: "Only the ten parents with the most.",
+        manual: "ps -eo ppid,stat | awk '$2 ~ /^Z/ {print $1}' | sort | uniq -c | sort -rn",
+    },
+    MetricDef {
+        id: "tasks.processes.count",
+        unit: Unit::Count,
+        help: "Processes, kernel threads included.",
+        sources: &[Formula::level(&[term("processes.total")])],
+        caveat: "Only those that this user may see.",
+        manual: "ls -d /proc/[0-9]* | wc -l",
+        ..MetricDef::EMPTY
+    },
+    MetricDef {
+        id: "tasks.zombies.count",
+        unit: Unit::Count,
+        help: "Processes that have ended and wait for their parent to collect them.",
+        sources: &[Formula::level(&[term("processes.zombies")])],
+        caveat: "A zombie holds a process id and no memory; a few that come and go are normal.",
+        manual: "ps -eo stat | grep -c '^Z'",
+        ..MetricDef::EMPTY
+    },
+    MetricDef {
+        id: "tasks.uninterruptible.count",
+        unit: Unit::Count,
+        help: "Processes whose main thread waits without being interruptible (state D).",
+        sources: &[Formula::level(&[term("processes.uninterruptible")])],
+        caveat: "Point samples. Not always storage: a parent waiting in vfork is in this state too.",
+        manual: "ps -eo stat,pid,wchan:30,comm | grep '^D'",
+        ..MetricDef::EMPTY
+    },
+    MetricDef {
+        id: "tasks.user.ratio",
+        unit: Unit::Ratio,
+        dimension: Some("user"),
+        help: "Threads of a user, as a share of the most that the user's processes may have (RLIMIT_NPROC).",
+        sources: &[Formula::level_ratio(&[term("processes.of_user")], &[term("processes.user_limit")])],
+        caveat: "The limit of the process with the most threads; others of the user may run under another. Not for \
+                 root, nor for users with fewer than 64 threads.",
+        manual: "ps -eLo ruid= | sort | uniq -c; grep processes /proc/PID/limits",
+    },
+    MetricDef {
+        id: "tasks.user.count",
+        unit: Unit::Count,
+        dimension: Some("user"),
+        help: "Threads of a user.",
+        sources: &[Formula::level(&[term("processes.of_user")])],
+        caveat: "Only the users with the most, and a limit.",
+        manual: "ps -eLo ruid= | sort | uniq -c",
+    },
 ];

@@ -48,32 +48,34 @@ const CAVEAT: &str =
 const MANUAL: &str = "ps -eo state,pid,ppid,etime,comm | grep ^T; ss -lntxp";
 
 const METRICS: &[MetricDef] = &[
-    MetricDef::new(
-        "tasks.stopped.count",
-        Unit::Count,
-        "Processes that a signal stopped (state T).",
-        &[Formula::level(&[term("stopped_tasks.count")])],
-    )
-    .caveat(CAVEAT)
-    .manual(MANUAL),
-    MetricDef::new(
-        "tasks.stopped_process.count",
-        Unit::Count,
-        "1 for each process that a signal stopped.",
-        &[Formula::level(&[term("stopped_tasks.process")])],
-    )
-    .dimension("process")
-    .caveat("The first 20 by id.")
-    .manual(MANUAL),
-    MetricDef::new(
-        "tasks.stopped_listener.count",
-        Unit::Count,
-        "Sockets on which only this stopped process listens.",
-        &[Formula::level(&[term("stopped_tasks.listens")])],
-    )
-    .dimension("process")
-    .caveat("TCP and Unix sockets. Where open files of other processes may not be read, one of them may listen on the same socket.")
-    .manual(MANUAL),
+    MetricDef {
+        id: "tasks.stopped.count",
+        unit: Unit::Count,
+        help: "Processes that a signal stopped (state T).",
+        sources: &[Formula::level(&[term("stopped_tasks.count")])],
+        caveat: CAVEAT,
+        manual: MANUAL,
+        ..MetricDef::EMPTY
+    },
+    MetricDef {
+        id: "tasks.stopped_process.count",
+        unit: Unit::Count,
+        dimension: Some("process"),
+        help: "1 for each process that a signal stopped.",
+        sources: &[Formula::level(&[term("stopped_tasks.process")])],
+        caveat: "The first 20 by id.",
+        manual: MANUAL,
+    },
+    MetricDef {
+        id: "tasks.stopped_listener.count",
+        unit: Unit::Count,
+        dimension: Some("process"),
+        help: "Sockets on which only this stopped process listens.",
+        sources: &[Formula::level(&[term("stopped_tasks.listens")])],
+        caveat: "TCP and Unix sockets. Where open files of other processes may not be read, one of them may listen on \
+                 the same socket.",
+        manual: MANUAL,
+    },
 ];
 
 /// Stopped processes that are recorded by themselves.

@@ -1,7 +1,7 @@
 //! What is recorded of TCP, UDP and IP.
 
 use rdiag_model::RawUnit;
-use rdiag_model::metric::SeriesDef;
+use rdiag_model::metric::{SeriesDef, Term, term};
 
 const fn count(name: &'static str, source: &'static str) -> SeriesDef {
     SeriesDef::counter(name, RawUnit::Count, source)
@@ -62,4 +62,17 @@ pub(super) const SERIES: &[SeriesDef] = &[
     count("tcp_udp.windows_reopened", "/proc/net/netstat, TcpExt TCPFromZeroWindowAdv"),
     count("tcp_udp.window_probes", "/proc/net/netstat, TcpExt TCPWinProbe"),
     count("tcp_udp.syn_retransmits", "/proc/net/netstat, TcpExt TCPSynRetrans"),
+];
+
+/// Retransmissions of data: those of connection requests are subtracted, as they mean a peer that does not answer
+/// or accept, and not a path that loses packets.
+pub(super) const DATA_RETRANSMITS: &[Term] =
+    &[term("tcp_udp.retransmits"), Term { series: "tcp_udp.syn_retransmits", weight: -1.0, optional: true }];
+
+/// Those of them for which something was lost. A peer that had the data already says so (DSACK): then the segment had arrived, and was only
+/// late, or its acknowledgement was lost, or a tail loss probe asked. Linux counts these segments since 5.9.
+pub(super) const NEEDED_RETRANSMITS: &[Term] = &[
+    term("tcp_udp.retransmits"),
+    Term { series: "tcp_udp.syn_retransmits", weight: -1.0, optional: true },
+    Term { series: "tcp_udp.received_twice", weight: -1.0, optional: true },
 ];

@@ -42,33 +42,33 @@ const CAVEAT: &str = "Not for root, which no limit binds, nor for processes with
 const MANUAL: &str = "ps -eLo ruid= | sort | uniq -c; grep processes /proc/PID/limits";
 
 const METRICS: &[MetricDef] = &[
-    MetricDef::new(
-        "tasks.limited_user.ratio",
-        Unit::Ratio,
-        "Processes and threads of a user, as a share of the lowest limit of its processes (RLIMIT_NPROC).",
-        &[Formula::level_ratio(&[term("user_tasks.count")], &[term("user_tasks.limit")])],
-    )
-    .dimension("user")
-    .caveat(CAVEAT)
-    .manual(MANUAL),
-    MetricDef::new(
-        "tasks.limited_user.count",
-        Unit::Count,
-        "Processes and threads of a user.",
-        &[Formula::level(&[term("user_tasks.count")])],
-    )
-    .dimension("user")
-    .caveat(CAVEAT)
-    .manual(MANUAL),
-    MetricDef::new(
-        "tasks.limited_user_most.count",
-        Unit::Count,
-        "The lowest limit (RLIMIT_NPROC) of a user's processes.",
-        &[Formula::level(&[term("user_tasks.limit")])],
-    )
-    .dimension("user")
-    .caveat(CAVEAT)
-    .manual(MANUAL),
+    MetricDef {
+        id: "tasks.limited_user.ratio",
+        unit: Unit::Ratio,
+        dimension: Some("user"),
+        help: "Processes and threads of a user, as a share of the lowest limit of its processes (RLIMIT_NPROC).",
+        sources: &[Formula::level_ratio(&[term("user_tasks.count")], &[term("user_tasks.limit")])],
+        caveat: CAVEAT,
+        manual: MANUAL,
+    },
+    MetricDef {
+        id: "tasks.limited_user.count",
+        unit: Unit::Count,
+        dimension: Some("user"),
+        help: "Processes and threads of a user.",
+        sources: &[Formula::level(&[term("user_tasks.count")])],
+        caveat: CAVEAT,
+        manual: MANUAL,
+    },
+    MetricDef {
+        id: "tasks.limited_user_most.count",
+        unit: Unit::Count,
+        dimension: Some("user"),
+        help: "The lowest limit (RLIMIT_NPROC) of a user's processes.",
+        sources: &[Formula::level(&[term("user_tasks.limit")])],
+        caveat: CAVEAT,
+        manual: MANUAL,
+    },
 ];
 
 /// Programs that lock themselves in on purpose set a limit as low as this.

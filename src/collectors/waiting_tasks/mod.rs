@@ -75,63 +75,66 @@ const REAL_TIME: &str =
     "ps -eLo class,rtprio,psr,pcpu,tid,comm | grep -E '^ *(FF|RR|DLN)'; cat /proc/PID/schedstat, twice";
 
 const METRICS: &[MetricDef] = &[
-    MetricDef::new(
-        "cpu.pinned.wait.ratio",
-        Unit::Ratio,
-        "Share of their runnable time that tasks pinned to a set of CPUs waited for one.",
-        &[Formula::ratio(&[term("waiting_tasks.wait")], &[term("waiting_tasks.wait"), term("waiting_tasks.run")])],
-    )
-    .dimension("cpu_set")
-    .caveat(CAVEAT)
-    .manual(PINNED),
-    MetricDef::new(
-        "cpu.pinned.tasks.count",
-        Unit::Count,
-        "Tasks pinned to a set of CPUs that ran or waited for at least a twentieth of the window.",
-        &[Formula::level(&[term("waiting_tasks.count")])],
-    )
-    .dimension("cpu_set")
-    .caveat(CAVEAT)
-    .manual(PINNED),
-    MetricDef::new(
-        "cpu.pinned.busy.ratio",
-        Unit::Ratio,
-        "Share of time in which the CPUs of such a set were busy.",
-        &[Formula::ratio(&[term("waiting_tasks.set_busy")], &[term("waiting_tasks.set_all")])],
-    )
-    .dimension("cpu_set")
-    .caveat("Time of all tasks, not of the waiting ones alone.")
-    .manual("mpstat -P ALL 1 10"),
-    MetricDef::new(
-        "cpu.pinned.elsewhere.ratio",
-        Unit::Ratio,
-        "Share of time in which the CPUs outside of such a set were idle or ran niced work.",
-        &[Formula::ratio(&[term("waiting_tasks.other_free")], &[term("waiting_tasks.other_all")])],
-    )
-    .dimension("cpu_set")
-    .caveat("CPUs that are isolated (isolcpus) do not count: they idle on purpose.")
-    .manual("mpstat -P ALL 1 10"),
-    MetricDef::new(
-        "cpu.real_time.ratio",
-        Unit::Ratio,
-        "CPU time of real-time tasks on a CPU, per second.",
-        &[Formula::rate(&[term("waiting_tasks.real_time")])],
-    )
-    .dimension("real_time_cpu")
-    .caveat("A task counts for the CPU that it was on last.")
-    .manual(REAL_TIME),
-    MetricDef::new(
-        "cpu.real_time.wait.ratio",
-        Unit::Ratio,
-        "Share of their runnable time that the other tasks of such a CPU waited for it.",
-        &[Formula::ratio(
+    MetricDef {
+        id: "cpu.pinned.wait.ratio",
+        unit: Unit::Ratio,
+        dimension: Some("cpu_set"),
+        help: "Share of their runnable time that tasks pinned to a set of CPUs waited for one.",
+        sources: &[Formula::ratio(
+            &[term("waiting_tasks.wait")],
+            &[term("waiting_tasks.wait"), term("waiting_tasks.run")],
+        )],
+        caveat: CAVEAT,
+        manual: PINNED,
+    },
+    MetricDef {
+        id: "cpu.pinned.tasks.count",
+        unit: Unit::Count,
+        dimension: Some("cpu_set"),
+        help: "Tasks pinned to a set of CPUs that ran or waited for at least a twentieth of the window.",
+        sources: &[Formula::level(&[term("waiting_tasks.count")])],
+        caveat: CAVEAT,
+        manual: PINNED,
+    },
+    MetricDef {
+        id: "cpu.pinned.busy.ratio",
+        unit: Unit::Ratio,
+        dimension: Some("cpu_set"),
+        help: "Share of time in which the CPUs of such a set were busy.",
+        sources: &[Formula::ratio(&[term("waiting_tasks.set_busy")], &[term("waiting_tasks.set_all")])],
+        caveat: "Time of all tasks, not of the waiting ones alone.",
+        manual: "mpstat -P ALL 1 10",
+    },
+    MetricDef {
+        id: "cpu.pinned.elsewhere.ratio",
+        unit: Unit::Ratio,
+        dimension: Some("cpu_set"),
+        help: "Share of time in which the CPUs outside of such a set were idle or ran niced work.",
+        sources: &[Formula::ratio(&[term("waiting_tasks.other_free")], &[term("waiting_tasks.other_all")])],
+        caveat: "CPUs that are isolated (isolcpus) do not count: they idle on purpose.",
+        manual: "mpstat -P ALL 1 10",
+    },
+    MetricDef {
+        id: "cpu.real_time.ratio",
+        unit: Unit::Ratio,
+        dimension: Some("real_time_cpu"),
+        help: "CPU time of real-time tasks on a CPU, per second.",
+        sources: &[Formula::rate(&[term("waiting_tasks.real_time")])],
+        caveat: "A task counts for the CPU that it was on last.",
+        manual: REAL_TIME,
+    },
+    MetricDef {
+        id: "cpu.real_time.wait.ratio",
+        unit: Unit::Ratio,
+        dimension: Some("real_time_cpu"),
+        help: "Share of their runnable time that the other tasks of such a CPU waited for it.",
+        sources: &[Formula::ratio(
             &[term("waiting_tasks.behind_wait")],
             &[term("waiting_tasks.behind_wait"), term("waiting_tasks.behind_run")],
         )],
-    )
-    .dimension("real_time_cpu")
-    .caveat(CAVEAT)
-    .manual(REAL_TIME),
+        caveat: CAVEAT,
+        manual: REAL_TIME,
+    },
 ];
 
 /// Tasks that ran and waited for less than this share of the window are left out.

@@ -40,9 +40,14 @@ mod tests {
     use rdiag_model::recording::{Process, ProcessPoint};
     use rdiag_model::{Facts, MetricDef, Metrics, Unit};
 
-    const THREADS: MetricDef =
-        MetricDef::new("process.threads.count", Unit::Count, "Threads.", &[Formula::process(ProcessField::Threads)])
-            .dimension("process");
+    const THREADS: MetricDef = MetricDef {
+        id: "process.threads.count",
+        unit: Unit::Count,
+        dimension: Some("process"),
+        help: "Threads.",
+        sources: &[Formula::process(ProcessField::Threads)],
+        ..MetricDef::EMPTY
+    };
 
     /// Three processes at the end of two samples and one that was there at the first only; the second one's own file was read.
     fn metrics(lists: &[&str]) -> Metrics {

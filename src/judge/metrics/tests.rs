@@ -36,11 +36,21 @@ fn a_rate_is_total_by_total_and_its_largest_interval_is_its_own() {
     assert_eq!(spread, [10.0, 3.0, 3.0, 3.0]);
 }
 
-const READS: MetricDef =
-    MetricDef::new("disk.reads.count", Unit::Count, "Reads.", &[Formula::change(&[term("disks.reads")])])
-        .dimension("device");
-const TOTAL: MetricDef =
-    MetricDef::new("disk.total.count", Unit::Count, "Reads of all.", &[Formula::change(&[term("disks.total")])]);
+const READS: MetricDef = MetricDef {
+    id: "disk.reads.count",
+    unit: Unit::Count,
+    dimension: Some("device"),
+    help: "Reads.",
+    sources: &[Formula::change(&[term("disks.reads")])],
+    ..MetricDef::EMPTY
+};
+const TOTAL: MetricDef = MetricDef {
+    id: "disk.total.count",
+    unit: Unit::Count,
+    help: "Reads of all.",
+    sources: &[Formula::change(&[term("disks.total")])],
+    ..MetricDef::EMPTY
+};
 
 /// Why there are no reads, by device and of all, where a collector recorded a series with these instances and said this of another one.
 fn gaps_of(instances: &[&str], told: &[(&str, Unavailable)]) -> [Unavailable; 2] {
@@ -116,9 +126,14 @@ fn noted(times: &[f64]) -> Option<Vec<String>> {
         probes: BTreeMap::new(),
         ledgers: BTreeMap::new(),
     };
-    const LEVEL: MetricDef =
-        MetricDef::new("disk.reads.level", Unit::Count, "Reads.", &[Formula::level(&[term("disks.reads")])])
-            .dimension("device");
+    const LEVEL: MetricDef = MetricDef {
+        id: "disk.reads.level",
+        unit: Unit::Count,
+        dimension: Some("device"),
+        help: "Reads.",
+        sources: &[Formula::level(&[term("disks.reads")])],
+        ..MetricDef::EMPTY
+    };
     super::evaluate(&window, &Facts::default(), &[("disks", &LEVEL)]).notes.remove("disk.reads.level")
 }
 

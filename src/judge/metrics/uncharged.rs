@@ -125,11 +125,21 @@ mod tests {
     use rdiag_model::recording::{Number, Process, ProcessPoint};
     use rdiag_model::{Facts, MetricDef, RawUnit, SeriesKind, Unit};
 
-    const CPU: MetricDef =
-        MetricDef::new("process.cpu.seconds", Unit::Seconds, "CPU time.", &[Formula::process(ProcessField::Cpu)])
-            .dimension("process");
-    const UNSEEN_SHARE: MetricDef =
-        MetricDef::new("process.unseen_cpu.ratio", Unit::Ratio, "Share.", &[Formula::Taken(Source::UnseenCpu)]);
+    const CPU: MetricDef = MetricDef {
+        id: "process.cpu.seconds",
+        unit: Unit::Seconds,
+        dimension: Some("process"),
+        help: "CPU time.",
+        sources: &[Formula::process(ProcessField::Cpu)],
+        ..MetricDef::EMPTY
+    };
+    const UNSEEN_SHARE: MetricDef = MetricDef {
+        id: "process.unseen_cpu.ratio",
+        unit: Unit::Ratio,
+        help: "Share.",
+        sources: &[Formula::Taken(Source::UnseenCpu)],
+        ..MetricDef::EMPTY
+    };
 
     /// Ten seconds of two CPUs in ticks of 10 ms: `user` and `softirq` were used, by one process `own`; so many were forked.
     fn metrics(user: u64, softirq: u64, own: u64, forks: u64) -> Metrics {

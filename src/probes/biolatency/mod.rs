@@ -44,7 +44,8 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
             dimension: Some("device"),
             help: "99th percentile of the time from a request's issue to the device's driver to its end.",
             sources: &[Formula::probe(Pick::Percentile("latency", 0.99))],
-            caveat: "Reads and writes together; background writes may hide behind many fast reads, and the other way round.",
+            caveat: "Reads and writes together; background writes may hide behind many fast reads, and the other way \
+                     round.",
             manual: "biolatency -D 10 1",
         },
         MetricDef {

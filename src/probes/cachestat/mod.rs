@@ -36,11 +36,11 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
     metrics: &[MetricDef {
         id: "cachestat.hit.ratio",
         unit: Unit::Ratio,
-        dimension: None,
         help: "Of the pages that reads asked for, the share that was in the page cache.",
         sources: &[Formula::probe(Pick::Cell("cache", "host", "hit"))],
         caveat: "Reads by read() and pread() only; what was read ahead in time counts as found.",
         manual: "cachestat 10 1",
+        ..MetricDef::EMPTY
     }],
     start: |context| start(context, None),
 };

@@ -55,11 +55,11 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
         MetricDef {
             id: "count.events.per_second",
             unit: Unit::PerSecond,
-            dimension: None,
             help: "Events at the point that the probe was given, per second. Without stacks as the key.",
             sources: &[Formula::probe(Pick::ColumnSum("counts", "per_second"))],
             caveat: "What the point is, the playbook says.",
             manual: "perf stat -a -e GROUP:EVENT sleep 10",
+            ..MetricDef::EMPTY
         },
         MetricDef {
             id: "count.key.per_second",

@@ -37,20 +37,20 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
         MetricDef {
             id: "cpudist.stay.mean",
             unit: Unit::Seconds,
-            dimension: None,
             help: "Mean time that a task stays on a CPU at a time.",
             sources: &[Formula::probe(Pick::Mean("on_cpu"))],
             caveat: "Short stays mean many context switches, not that tasks wait.",
             manual: "cpudist-bpfcc 10 1",
+            ..MetricDef::EMPTY
         },
         MetricDef {
             id: "cpudist.switches.count",
             unit: Unit::Count,
-            dimension: None,
             help: "Stays on a CPU that ended in the window.",
             sources: &[Formula::probe(Pick::Count("on_cpu"))],
             caveat: "Without those of the idle task.",
             manual: "vmstat 10 2 (column cs)",
+            ..MetricDef::EMPTY
         },
     ],
     start,

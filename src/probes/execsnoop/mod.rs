@@ -50,11 +50,11 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
         MetricDef {
             id: "execsnoop.short_lived.per_second",
             unit: Unit::PerSecond,
-            dimension: None,
             help: "Processes that ended having lived shorter than the threshold (1 s), per second.",
             sources: &[Formula::probe(Pick::ColumnSum("short_lived", "per_second"))],
             caveat: "Subshells that start no program of their own count too.",
             manual: "execsnoop-bpfcc; perf trace -a -e execve",
+            ..MetricDef::EMPTY
         },
         MetricDef {
             id: "execsnoop.short_lived_cpu.seconds",

@@ -48,11 +48,12 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
         MetricDef {
             id: "fileslower.all.ratio",
             unit: Unit::Ratio,
-            dimension: None,
-            help: "Time that slow operations on files of storage took, per time that passed; 2 is two at once all the time.",
+            help: "Time that slow operations on files of storage took, per time that passed; 2 is two at once all the \
+                   time.",
             sources: &[Formula::probe(Pick::ColumnSum("processes", "share"))],
             caveat: "Slow is what took at least the threshold (10 ms). Waiting for a CPU and for locks is in it.",
             manual: "fileslower 10",
+            ..MetricDef::EMPTY
         },
         MetricDef {
             id: "fileslower.process.seconds",

@@ -55,8 +55,8 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
             dimension: Some("lock"),
             help: "Time that threads of a process waited at an address for what is known to be a lock.",
             sources: &[Formula::probe(Pick::Column("locks", "lock"))],
-            caveat: "Mutexes of glibc, musl and Rust and locks with priority inheritance; others look like waits for work. A wait \
-                     for a mutex of Rust counts if the thread's last wait for one was for the same.",
+            caveat: "Mutexes of glibc, musl and Rust and locks with priority inheritance; others look like waits for \
+                     work. A wait for a mutex of Rust counts if the thread's last wait for one was for the same.",
             manual: "strace -f -e trace=futex -T -p PID (FUTEX_WAIT… with value 2 or 0x80000010 (musl), FUTEX_LOCK_PI)",
         },
     ],

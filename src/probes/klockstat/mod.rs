@@ -42,11 +42,12 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
         MetricDef {
             id: "klockstat.all.ratio",
             unit: Unit::Ratio,
-            dimension: None,
-            help: "Time in which tasks waited for locks of the kernel, per time that passed; 2 is two tasks all the time.",
+            help: "Time in which tasks waited for locks of the kernel, per time that passed; 2 is two tasks all the \
+                   time.",
             sources: &[Formula::probe(Pick::ColumnSum("tasks", "share"))],
             caveat: "Spinning waits keep a CPU busy, sleeping ones do not.",
             manual: MANUAL,
+            ..MetricDef::EMPTY
         },
         MetricDef {
             id: "klockstat.task.seconds",

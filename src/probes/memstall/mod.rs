@@ -34,11 +34,11 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
         MetricDef {
             id: "memstall.all.ratio",
             unit: Unit::Ratio,
-            dimension: None,
             help: "Time in which tasks made room in memory, per time that passed; 2 is two tasks all the time.",
             sources: &[Formula::probe(Pick::ColumnSum("tasks", "share"))],
             caveat: "Wall time, in which the task ran, waited for a CPU, or waited for a disk to take pages.",
             manual: "drsnoop; memory.pressure of the control group",
+            ..MetricDef::EMPTY
         },
         MetricDef {
             id: "memstall.task.seconds",

@@ -30,11 +30,11 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
         MetricDef {
             id: "migrations.all.per_second",
             unit: Unit::PerSecond,
-            dimension: None,
             help: "Moves of tasks from one CPU to another per second.",
             sources: &[Formula::probe(Pick::ColumnSum("tasks", "rate"))],
             caveat: "Wake-ups on another CPU than the last one are moves too.",
             manual: "perf stat -a -e migrations sleep 10",
+            ..MetricDef::EMPTY
         },
         MetricDef {
             id: "migrations.task.per_second",

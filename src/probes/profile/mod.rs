@@ -98,8 +98,8 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
             dimension: Some("function"),
             help: "Share of the sampled CPU time that was spent in a function's own code.",
             sources: &[Formula::probe(Pick::Column("functions", "share"))],
-            caveat: "Of busy CPU time, not of the capacity of the CPUs. Functions that were inlined count as part of the one \
-                     that holds them.",
+            caveat: "Of busy CPU time, not of the capacity of the CPUs. Functions that were inlined count as part of \
+                     the one that holds them.",
             manual: "perf record -a -F 99 -- sleep 10; perf report --no-children",
         },
         MetricDef {
@@ -108,7 +108,8 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
             dimension: Some("process"),
             help: "CPU time of a process, by samples.",
             sources: &[Formula::probe(Pick::Column("processes", "value"))],
-            caveat: "An estimate: a sample stands for 1/hz seconds. With another event than a clock it is a number of events.",
+            caveat: "An estimate: a sample stands for 1/hz seconds. With another event than a clock it is a number of \
+                     events.",
             manual: "perf record -a -F 99 -- sleep 10; perf report --sort pid,comm",
         },
         MetricDef {
@@ -123,20 +124,20 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
         MetricDef {
             id: "profile.kernel.ratio",
             unit: Unit::Ratio,
-            dimension: None,
             help: "Share of the sampled CPU time that was spent in the kernel.",
             sources: &[Formula::probe(Pick::Column("host", "kernel"))],
             caveat: "Not known where this user may not sample the kernel.",
             manual: "perf record -a -F 99 -- sleep 10; perf report --sort sym",
+            ..MetricDef::EMPTY
         },
         MetricDef {
             id: "profile.samples.count",
             unit: Unit::Count,
-            dimension: None,
             help: "Samples that the profile consists of.",
             sources: &[Formula::probe(Pick::Column("host", "samples"))],
             caveat: "A share of 10 % of 1000 samples is known within a percentage point, of 100 samples within three.",
             manual: "perf report --header-only",
+            ..MetricDef::EMPTY
         },
     ],
     start,

@@ -36,11 +36,11 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
         MetricDef {
             id: "runqlat.p99.seconds",
             unit: Unit::Seconds,
-            dimension: None,
             help: "99th percentile of the time from being able to run to running.",
             sources: &[Formula::probe(Pick::Percentile("wait", 0.99))],
             caveat: "Over all tasks of the host; one that waits seldom and long may hide behind many short waits.",
             manual: "perf sched record sleep 10; perf sched latency",
+            ..MetricDef::EMPTY
         },
         MetricDef {
             id: "runqlat.task_wait.seconds",

@@ -39,20 +39,20 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
         MetricDef {
             id: "runqlen.queued.ratio",
             unit: Unit::Ratio,
-            dimension: None,
             help: "Share of the samples, over all CPUs, at which at least one task waited for the CPU.",
             sources: &[Formula::probe(Pick::Column("host", "queued"))],
             caveat: "Samples, not events: short queues between them are not seen.",
             manual: "runqlen-bpfcc 10 1",
+            ..MetricDef::EMPTY
         },
         MetricDef {
             id: "runqlen.length.mean",
             unit: Unit::Count,
-            dimension: None,
             help: "Mean number of tasks that waited for a CPU, over all CPUs and samples.",
             sources: &[Formula::probe(Pick::Column("host", "mean"))],
             caveat: "For one CPU; times the number of CPUs it is the number of tasks that wait on the host.",
             manual: "runqlen-bpfcc 10 1",
+            ..MetricDef::EMPTY
         },
         MetricDef {
             id: "runqlen.cpu_queued.ratio",

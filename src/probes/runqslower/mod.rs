@@ -34,20 +34,20 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
         MetricDef {
             id: "runqslower.waits.count",
             unit: Unit::Count,
-            dimension: None,
             help: "Waits for a CPU of at least the threshold (10 ms unless set otherwise).",
             sources: &[Formula::probe(Pick::Rows("waits"))],
             caveat: "Waits that did not end in the window are not in it.",
             manual: "perf sched record sleep 10; perf sched timehist",
+            ..MetricDef::EMPTY
         },
         MetricDef {
             id: "runqslower.wait.seconds",
             unit: Unit::Seconds,
-            dimension: None,
             help: "Sum of the waits for a CPU of at least the threshold (10 ms unless set otherwise).",
             sources: &[Formula::probe(Pick::ColumnSum("waits", "wait"))],
             caveat: "Waits that did not end in the window are not in it.",
             manual: "perf sched record sleep 10; perf sched timehist",
+            ..MetricDef::EMPTY
         },
     ],
     start,

@@ -271,77 +271,70 @@ fn bandwidth(counted: &[Counted], seconds: f64, figures: &mut Figures) {
     }
 }
 
-const fn metric(
-    id: &'static str,
-    unit: Unit,
-    help: &'static str,
-    source: &'static [Formula],
-    caveat: &'static str,
-    manual: &'static str,
-) -> MetricDef {
-    MetricDef { id, unit, dimension: None, help, sources: source, caveat, manual }
-}
-
 const GENERAL: &str = "What the general names of caches mean differs from CPU to CPU.";
 
 pub(super) static METRICS: &[MetricDef] = &[
-    metric(
-        "stat.ipc.count",
-        Unit::Count,
-        "Instructions completed per cycle in which the CPUs were not halted.",
-        &[Formula::probe(Pick::Cell("figures", "ipc", "value"))],
-        "Waiting loops complete many instructions and achieve nothing; two threads of one core share its units.",
-        "perf stat -a -e cycles,instructions sleep 10",
-    ),
-    metric(
-        "stat.cache_mpki.count",
-        Unit::Count,
-        "Misses of the last cache per 1000 instructions.",
-        &[Formula::probe(Pick::Cell("figures", "mpki", "value"))],
-        GENERAL,
-        "perf stat -a -e cache-misses,instructions sleep 10",
-    ),
-    metric(
-        "stat.cache_miss.ratio",
-        Unit::Ratio,
-        "Share of the accesses to the last cache that had to go to memory.",
-        &[Formula::probe(Pick::Cell("shares", "cache_miss", "value"))],
-        "A high share of few accesses costs nothing: see the misses per 1000 instructions.",
-        "perf stat -a -e cache-references,cache-misses sleep 10",
-    ),
-    metric(
-        "stat.branch_miss.ratio",
-        Unit::Ratio,
-        "Share of the branches that went another way than was guessed.",
-        &[Formula::probe(Pick::Cell("shares", "branch_miss", "value"))],
-        "A high share of few branches costs nothing.",
-        "perf stat -a -e branches,branch-misses sleep 10",
-    ),
-    metric(
-        "stat.memory_bandwidth.bytes_per_second",
-        Unit::BytesPerSecond,
-        "Bytes that the memory controllers read and wrote per second.",
-        &[Formula::probe(Pick::Cell("bandwidth", "memory", "value"))],
-        "Includes what devices read and write, and prefetches.",
-        "perf stat -a -e uncore_imc/cas_count_read/,uncore_imc/cas_count_write/ sleep 10",
-    ),
-    metric(
-        "stat.memory_channel.bytes_per_second",
-        Unit::BytesPerSecond,
-        "Bytes read and written per second and memory channel, on average.",
-        &[Formula::probe(Pick::Cell("bandwidth", "memory_channel", "value"))],
-        "Channels without memory modules count too, so it may be too low.",
-        "perf stat -a -e uncore_imc/cas_count_read/,uncore_imc/cas_count_write/ sleep 10",
-    ),
     MetricDef {
+        id: "stat.ipc.count",
+        unit: Unit::Count,
+        help: "Instructions completed per cycle in which the CPUs were not halted.",
+        sources: &[Formula::probe(Pick::Cell("figures", "ipc", "value"))],
+        caveat: "Waiting loops complete many instructions and achieve nothing; two threads of one core share its units.",
+        manual: "perf stat -a -e cycles,instructions sleep 10",
+        ..MetricDef::EMPTY
+    },
+    MetricDef {
+        id: "stat.cache_mpki.count",
+        unit: Unit::Count,
+        help: "Misses of the last cache per 1000 instructions.",
+        sources: &[Formula::probe(Pick::Cell("figures", "mpki", "value"))],
+        caveat: GENERAL,
+        manual: "perf stat -a -e cache-misses,instructions sleep 10",
+        ..MetricDef::EMPTY
+    },
+    MetricDef {
+        id: "stat.cache_miss.ratio",
+        unit: Unit::Ratio,
+        help: "Share of the accesses to the last cache that had to go to memory.",
+        sources: &[Formula::probe(Pick::Cell("shares", "cache_miss", "value"))],
+        caveat: "A high share of few accesses costs nothing: see the misses per 1000 instructions.",
+        manual: "perf stat -a -e cache-references,cache-misses sleep 10",
+        ..MetricDef::EMPTY
+    },
+    MetricDef {
+        id: "stat.branch_miss.ratio",
+        unit: Unit::Ratio,
+        help: "Share of the branches that went another way than was guessed.",
+        sources: &[Formula::probe(Pick::Cell("shares", "branch_miss", "value"))],
+        caveat: "A high share of few branches costs nothing.",
+        manual: "perf stat -a -e branches,branch-misses sleep 10",
+        ..MetricDef::EMPTY
+    },
+    MetricDef {
+        id: "stat.memory_bandwidth.bytes_per_second",
+        unit: Unit::BytesPerSecond,
+        help: "Bytes that the memory controllers read and wrote per second.",
+        sources: &[Formula::probe(Pick::Cell("bandwidth", "memory", "value"))],
+        caveat: "Includes what devices read and write, and prefetches.",
+        manual: "perf stat -a -e uncore_imc/cas_count_read/,uncore_imc/cas_count_write/ sleep 10",
+        ..MetricDef::EMPTY
+    },
+    MetricDef {
+        id: "stat.memory_channel.bytes_per_second",
+        unit: Unit::BytesPerSecond,
+        help: "Bytes read and written per second and memory channel, on average.",
+        sources: &[Formula::probe(Pick::Cell("bandwidth", "memory_channel", "value"))],
+        caveat: "Channels without memory modules count too, so it may be too low.",
+        manual: "perf stat -a -e uncore_imc/cas_count_read/,uncore_imc/cas_count_write/ sleep 10",
+        ..MetricDef::EMPTY
+    },
+    MetricDef {
+        id: "stat.event.per_second",
+        unit: Unit::PerSecond,
         dimension: Some("event"),
-        ..metric(
-            "stat.event.per_second",
-            Unit::PerSecond,
-            "How often each event happened per second.",
-            &[Formula::probe(Pick::Column("events", "rate"))],
-            "Scaled up if the event had to share its counter.",
-            "perf stat -a sleep 10",
-        )
+        help: "How often each event happened per second.",
+        sources: &[Formula::probe(Pick::Column("events", "rate"))],
+        caveat: "Scaled up if the event had to share its counter.",
+        manual: "perf stat -a sleep 10",
     },
 ];

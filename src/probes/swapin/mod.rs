@@ -33,11 +33,11 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
         MetricDef {
             id: "swapin.all.ratio",
             unit: Unit::Ratio,
-            dimension: None,
             help: "Time in which tasks waited for pages from swap, per time that passed; 2 is two tasks all the time.",
             sources: &[Formula::probe(Pick::ColumnSum("processes", "share"))],
             caveat: "The time of the whole fault, in which the task ran, waited for a CPU, or waited for the disk.",
             manual: MANUAL,
+            ..MetricDef::EMPTY
         },
         MetricDef {
             id: "swapin.process.seconds",

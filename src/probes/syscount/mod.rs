@@ -52,11 +52,11 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
         MetricDef {
             id: "syscount.calls.per_second",
             unit: Unit::PerSecond,
-            dimension: None,
             help: "System calls that returned, per second.",
             sources: &[Formula::probe(Pick::ColumnSum("calls", "per_second"))],
             caveat: "rdiag's own calls are left out.",
             manual: "perf stat -a -e raw_syscalls:sys_exit sleep 10",
+            ..MetricDef::EMPTY
         },
         MetricDef {
             id: "syscount.call.per_second",
@@ -82,7 +82,8 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
             dimension: Some("call"),
             help: "How often one system call returned an error, per second.",
             sources: &[Formula::probe(Pick::Column("calls", "errors_per_second"))],
-            caveat: "Many errors are part of normal work: EAGAIN says that there is nothing to read, ENOENT that a search goes on.",
+            caveat: "Many errors are part of normal work: EAGAIN says that there is nothing to read, ENOENT that a \
+                     search goes on.",
             manual: "strace -c -p PID (slows the process down many times)",
         },
         MetricDef {

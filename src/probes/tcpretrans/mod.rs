@@ -44,11 +44,11 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
         MetricDef {
             id: "tcpretrans.segments.count",
             unit: Unit::Count,
-            dimension: None,
             help: "Retransmitted TCP segments, SYN and SYN-ACK included.",
             sources: &[Formula::probe(Pick::ColumnSum("peers", "segments"))],
             caveat: "Those of all network namespaces; the counters in /proc/net/snmp are of one.",
             manual: MANUAL,
+            ..MetricDef::EMPTY
         },
         MetricDef {
             id: "tcpretrans.segments_by_peer.count",

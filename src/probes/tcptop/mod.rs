@@ -38,11 +38,11 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
         MetricDef {
             id: "tcptop.all.bytes_per_second",
             unit: Unit::BytesPerSecond,
-            dimension: None,
             help: "Bytes that all processes handed to TCP and took from it, per second.",
             sources: &[Formula::probe(Pick::ColumnSum("tasks", "rate"))],
             caveat: "Without headers; retransmissions count once, what stays on this host twice.",
             manual: MANUAL,
+            ..MetricDef::EMPTY
         },
         MetricDef {
             id: "tcptop.task.bytes_per_second",
