@@ -42,7 +42,11 @@ fn wrong(book: &AdviceBook, library: &Library, run_dry: RunDry) -> Vec<(String, 
             say(id, format!("{id}: there is no rule {rule}"));
         }
     }
-    let used: BTreeSet<&String> = book.components.values().flat_map(|advice| &advice.next).collect();
+    let used: BTreeSet<&String> =
+        book.components.values().flat_map(|advice| &advice.next).chain(&book.slow_wake_ups).collect();
+    for name in book.slow_wake_ups.iter().filter(|name| !book.steps.contains_key(*name)) {
+        say("slow_wake_ups", format!("slow_wake_ups: there is no step {name}"));
+    }
     for (name, text) in &book.steps {
         if !used.contains(name) {
             say(name, format!("the step {name} is no component's"));
@@ -119,8 +123,10 @@ mod tests {
                 wrong(&book, &library(), run_dry).into_iter().map(|(_, message)| message).collect();
             found.join("\n")
         };
-        let all: [(&str, Change); 9] = [
+        let all: [(&str, Change); 11] = [
             ("nothing is said of runq", |book| drop(book.components.remove(&Component::Runq))),
+            ("slow_wake_ups: there is no step other", |book| book.slow_wake_ups = vec!["other".into()]),
+            ("the step wake_ups is no component's", |book| book.slow_wake_ups.clear()),
             ("there is no step code", |book| drop(book.steps.remove("code"))),
             ("the step more is no component's", |book| drop(book.steps.insert("more".into(), "Look".into()))),
             ("no probe named", |book| drop(book.steps.insert("code".into(), "See: rdiag probe profil".into()))),

@@ -11,8 +11,8 @@ use rdiag_model::{Culprit, Finding, Recording, Report};
 /// Builds the document of a run from what was recorded and what the rules concluded.
 #[must_use]
 pub fn build(parts: Parts<'_>) -> Report {
-    let Parts { recording, metrics, mut findings, mut profile, mut answer, steps, playbook, titles, probes, levels } =
-        parts;
+    let Parts { recording, metrics, mut findings, mut profile, mut answer, steps, playbook, .. } = parts;
+    let Parts { titles, probes, levels, may_be_behind, .. } = parts;
     order::sort(&mut findings, levels);
     context::complete(&mut findings, recording);
     if let Some(answer) = &mut answer {
@@ -34,7 +34,7 @@ pub fn build(parts: Parts<'_>) -> Report {
     let coverage = coverage::coverage(recording, metrics, &findings);
     let verdict = match &profile {
         None => verdict::verdict(&findings, answer.as_ref(), &coverage, recording),
-        Some(Ok(profile)) => task_verdict::of_task(profile, &findings, recording),
+        Some(Ok(profile)) => task_verdict::of_task(profile, &findings, recording, may_be_behind),
         Some(Err(gap)) => task_verdict::unaccounted(gap, recording),
     };
     let mut probes = probed::probed(recording, metrics, &findings, &steps, probes);

@@ -365,6 +365,7 @@ fn the_page_hardly_grows_with_the_number_of_processes() {
             titles: &|_| None,
             probes: &|_| None,
             levels: &super::sample::levels(),
+            may_be_behind: &|_| false,
         };
         html(&super::build(parts)).unwrap().len()
     };

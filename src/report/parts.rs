@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use rdiag_model::finding::Levels;
+use rdiag_model::profile::ComponentRow;
 use rdiag_model::report::{PlaybookInfo, StepOutcome};
 use rdiag_model::{Answer, Finding, MetricDef, Metrics, Profile, Recording, Unavailable};
 
@@ -28,6 +29,8 @@ pub struct Parts<'p> {
     pub probes: &'p dyn Fn(&str) -> Option<ProbeTexts>,
     /// The levels of a rule's conditions, by its id.
     pub levels: &'p BTreeMap<String, Levels>,
+    /// Whether the rules that explain a component of a task's time may be what is behind it.
+    pub may_be_behind: &'p dyn Fn(&ComponentRow) -> bool,
 }
 
 /// What a probe is about.

@@ -69,5 +69,6 @@ pub(super) fn report_of(profile: Result<Profile, Unavailable>, findings: Vec<Fin
         titles: &|_| None,
         probes: &|_| None,
         levels: &BTreeMap::new(),
+        may_be_behind: &|row| advice::book().mentioned.may_be_behind(row),
     })
 }

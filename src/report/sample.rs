@@ -222,6 +222,7 @@ pub(super) fn report(findings: Vec<Finding>) -> Report {
         titles: &|_| None,
         probes: &|_| None,
         levels: &levels(),
+        may_be_behind: &|_| false,
     })
 }
 

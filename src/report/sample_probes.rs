@@ -273,5 +273,6 @@ pub(super) fn report_of(recording: &Recording) -> Report {
         titles: &|id| METRICS.iter().find(|metric| metric.id == id),
         probes: &texts,
         levels: &levels(),
+        may_be_behind: &|_| false,
     })
 }

@@ -1,8 +1,8 @@
 //! The conclusion of Method R: the answer to what was asked about the task, not the state of the host.
 
-use super::{io_limit, words, worth};
+use super::{io_limit, words};
 use rdiag_model::chain::ChainLink;
-use rdiag_model::profile::{Grade, Reach};
+use rdiag_model::profile::{ComponentRow, Grade, Reach};
 use rdiag_model::quantity::percent;
 use rdiag_model::report::Verdict;
 use rdiag_model::{Finding, Profile, Recording, Status, Unavailable};
@@ -13,7 +13,12 @@ const OF_OTHERS: &str = "cpu.utilization";
 const MOSTLY: f64 = 0.5;
 
 /// The verdict on a task: whether it is fast enough, as far as that was asked, and where its time is.
-pub(super) fn of_task(profile: &Profile, findings: &[Finding], recording: &Recording) -> Verdict {
+pub(super) fn of_task(
+    profile: &Profile,
+    findings: &[Finding],
+    recording: &Recording,
+    may_be_behind: &dyn Fn(&ComponentRow) -> bool,
+) -> Verdict {
     let reach = profile.forecast.goal.as_ref().map(|goal| goal.reach);
     let status = match (profile.quality.grade, reach) {
         (Grade::D, _) => Status::Unknown,
@@ -26,7 +31,7 @@ pub(super) fn of_task(profile: &Profile, findings: &[Finding], recording: &Recor
     let mut headline = profile.answer.headline.trim_end_matches('.').to_owned();
     if let Some(who) = waited_for(profile) {
         headline.push_str(&format!(". Behind it: {who}"));
-    } else if let Some(behind) = behind(profile, findings) {
+    } else if let Some(behind) = behind(profile, findings, may_be_behind) {
         headline.push_str(&format!(". Behind it: {behind}"));
     }
     let mut limits = Vec::new();
@@ -68,8 +73,8 @@ fn missed(profile: &Profile) -> u64 {
 }
 
 /// What fired of the rules that explain the largest components.
-fn behind(profile: &Profile, findings: &[Finding]) -> Option<String> {
-    let large = profile.components.iter().filter(|row| worth::may_be_behind(row));
+fn behind(profile: &Profile, findings: &[Finding], may_be_behind: &dyn Fn(&ComponentRow) -> bool) -> Option<String> {
+    let large = profile.components.iter().filter(|row| may_be_behind(row));
     let rules = large.flat_map(|row| &row.rules);
     let rules: Vec<&String> = rules.filter(|rule| !rule.starts_with(OF_OTHERS)).collect();
     let explains = |finding: &&Finding| finding.status >= Status::Warning && rules.contains(&&finding.id);

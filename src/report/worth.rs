@@ -1,6 +1,7 @@
-//! From which share of a task's time on a component is mentioned, in each place that mentions components: all levels of Method R's reports.
+//! How much of a task's account each place has room for: from which share on a component is described, has a line, or is bold. All of this
+//! is layout, decided by renderers, which have nothing but the document: a page that is made of a report.json leaves out the same.
 //!
-//! Those of the account itself, of its headline, next steps and forecast, stand in `playbooks/method-r/components.yaml`.
+//! What the account itself mentions, and from which share on, stands in `playbooks/method-r/components.yaml`.
 
 use rdiag_model::Profile;
 use rdiag_model::profile::ComponentRow;
@@ -20,11 +21,6 @@ pub(super) const IN_MARKDOWN: Described = Described { most: 4, least: 0.05 };
 pub(super) const ON_PAGE: Described = Described { most: 6, least: 0.02 };
 /// Of the busy time of a task that mostly waits for work: described from this share on, however small a part of all that is.
 const DESCRIBED_OF_BUSY: f64 = 0.1;
-
-/// Rules that explain a component may stand in the verdict as what is behind it.
-const BEHIND: f64 = 0.2;
-/// The same of the busy time (`BEHIND`), if the component holds this share of all time; a smaller one explains nothing.
-const BEHIND_OF_ALL: f64 = 0.05;
 
 /// A line of the terminal's tables is bold.
 pub(super) const BOLD: f64 = 0.1;
@@ -54,11 +50,6 @@ pub(super) fn described(profile: &Profile, which: Described) -> Vec<&ComponentRo
     }
     all.truncate(which.most);
     all
-}
-
-/// Whether the rules that explain a component may be what is behind the verdict.
-pub(super) fn may_be_behind(row: &ComponentRow) -> bool {
-    row.share >= BEHIND || row.share >= BEHIND_OF_ALL && row.busy_share.is_some_and(|share| share >= BEHIND)
 }
 
 #[cfg(test)]
@@ -121,12 +112,5 @@ mod tests {
             (C::CpuSys, 0.001, Some(0.0999)),
         ]);
         assert_eq!(ids(&described(&profile, ON_TERMINAL)), [C::IoBlockRead, C::CpuUser, C::WaitPoll]);
-    }
-
-    #[test]
-    fn behind_the_verdict_is_what_explains_a_fifth_of_the_time_or_of_the_busy_time() {
-        let of = |share, busy| may_be_behind(&profile(&[(C::CpuUser, share, busy)]).components[0]);
-        assert!(of(0.2, None) && !of(0.199, None));
-        assert!(of(0.05, Some(0.2)) && !of(0.05, Some(0.199)) && !of(0.0499, Some(1.0)));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::playbook::Plan;
+use crate::playbook::{Plan, advice};
 use crate::report::{self, Parts, ProbeTexts};
 use crate::session::analyze::Analysis;
 use rdiag_model::report::PlaybookInfo;
@@ -39,6 +39,7 @@ pub fn document(
         titles: &super::catalogue::metric,
         probes: &probe_texts,
         levels: &levels,
+        may_be_behind: &|row| advice::book().mentioned.may_be_behind(row),
     })
 }
 

@@ -67,7 +67,7 @@ pub(super) fn is_slow_wake_up(row: &ComponentRow, pre_empted: f64, cpus: Cpus) -
 }
 
 /// What is to be said and done about slow wake-ups of idle CPUs.
-pub(super) fn on_slow_wake_ups(cpus: Cpus, selection: &Selection) -> (String, Vec<NextStep>) {
+pub(super) fn on_slow_wake_ups(book: &AdviceBook, cpus: Cpus, selection: &Selection) -> (String, Vec<NextStep>) {
     let words = format!(
         "The CPUs were only {} busy, so there was little competition: what takes long is to wake up an idle CPU, \
          which must leave its idle state, and in a virtual machine be reached through the hypervisor. Fewer wake-ups, or \
@@ -75,13 +75,14 @@ pub(super) fn on_slow_wake_ups(cpus: Cpus, selection: &Selection) -> (String, Ve
         percent(cpus.busy)
     );
     let change = |action: &str| NextStep { action: action.to_owned(), changes_host: true };
-    let next = vec![
-        step("See how long these waits are: rdiag probe runqlat {target}", selection),
+    let changes = [
         change("Try tasks that wake each other on one CPU: taskset -c 0 COMMAND, or taskset -acp 0 PID"),
         change(
             "Try it without deep idle states for as long as you measure: cpupower idle-set -D 10 (back: cpupower idle-set -E)",
         ),
     ];
+    let looks = book.on_slow_wake_ups().into_iter().map(|text| step(text, selection));
+    let next = looks.chain(changes).collect();
     (words, next)
 }
 

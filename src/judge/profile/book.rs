@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rdiag_model::Component;
-use rdiag_model::profile::Saving;
+use rdiag_model::profile::{ComponentRow, Saving};
 use serde::Deserialize;
 
 /// The advice on all components.
@@ -17,6 +17,8 @@ pub struct AdviceBook {
     pub mentioned: Mentioned,
     /// What to look at next, by name; `{target}` becomes the option that selects the task, `{again}` the command that is to run meanwhile.
     pub steps: BTreeMap<String, String>,
+    /// Steps, by name, where waits after wake-ups are for CPUs that were idle: in place of those of the component.
+    pub slow_wake_ups: Vec<String>,
     /// What is said of each component.
     pub components: BTreeMap<Component, Advice>,
     /// Accounts, and what is mentioned of them.
@@ -37,6 +39,23 @@ pub struct Mentioned {
     pub saving: f64,
     /// Of the response time: a row of the forecast.
     pub forecast: f64,
+    /// Of the window: the waits that a chain of wakers begins with.
+    pub chain: f64,
+    /// Of what the slow runs take longer than the fast ones: what a component grew by.
+    pub growth: f64,
+    /// Of the observed time: a component whose rules may be named as what is behind it all.
+    pub behind: f64,
+    /// Of the observed time: what such a component must hold if that share is one of the busy time.
+    pub behind_of_all: f64,
+}
+
+impl Mentioned {
+    /// Whether the rules that explain a component may be what is behind it all.
+    #[must_use]
+    pub fn may_be_behind(&self, row: &ComponentRow) -> bool {
+        let of_busy = row.busy_share.is_some_and(|share| share >= self.behind);
+        row.share >= self.behind || row.share >= self.behind_of_all && of_busy
+    }
 }
 
 /// What is said of a component.
@@ -67,6 +86,15 @@ impl AdviceBook {
     #[must_use]
     pub fn next(&self, component: Component) -> Vec<&str> {
         let named = self.components.get(&component).map(|advice| advice.next.as_slice()).unwrap_or_default();
+        self.texts(named)
+    }
+
+    /// The texts of the steps where idle CPUs take long to wake up, with their holes.
+    pub(super) fn on_slow_wake_ups(&self) -> Vec<&str> {
+        self.texts(&self.slow_wake_ups)
+    }
+
+    fn texts(&self, named: &[String]) -> Vec<&str> {
         named.iter().filter_map(|name| self.steps.get(name).map(String::as_str)).collect()
     }
 }
@@ -77,6 +105,9 @@ impl AdviceBook {
 pub struct Case {
     /// Seconds of each component in one second; the rest is unaccounted.
     pub given: BTreeMap<Component, f64>,
+    /// Of these, seconds of waits that another thread ended.
+    #[serde(default)]
+    pub woken: BTreeMap<Component, f64>,
     /// How long it may take, in seconds.
     #[serde(default)]
     pub goal: Option<f64>,
@@ -89,6 +120,11 @@ pub struct Case {
     pub next_steps: BTreeSet<Component>,
     /// Components with a row in the forecast.
     pub forecast: BTreeSet<Component>,
+    /// Components whose rules may be behind it all.
+    pub behind: BTreeSet<Component>,
+    /// Components that a chain of wakers begins with.
+    #[serde(default)]
+    pub chain: BTreeSet<Component>,
     /// Components that are to shrink for the goal.
     #[serde(default)]
     pub less: BTreeSet<Component>,

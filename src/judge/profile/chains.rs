@@ -17,11 +17,10 @@ use super::account::{Account, clean, share};
 const MAX_CHAINS: usize = 6;
 /// Links of a chain.
 const MAX_DEPTH: usize = 5;
-/// A chain begins with waits of at least this share of the window.
-const LEAST: f64 = 0.02;
-/// A link is followed if it may explain at least this share of the one before.
+/// A link is followed if it may explain at least this share of the one before: of less, bounds that follow from sums say nothing.
 const FOLLOWED: f64 = 0.1;
-/// Threads of one name that are kept separate; more of them are merged, and so are those that lived for less than [`LEAST`].
+/// Threads of one name that are kept separate; more of them are merged, and so are those that lived for less than
+/// a chain begins with.
 const APART: usize = 8;
 
 /// Who waits or wakes.
@@ -52,12 +51,12 @@ struct Web {
     elapsed: f64,
 }
 
-/// The chains that begin with the longest waits, those of the command's first thread first.
-pub(super) fn chains(ledger: &Ledger, account: &Account<'_>, target: &Target) -> Vec<Chain> {
-    let web = Web::new(ledger, account);
+/// The chains that begin with the longest waits, of at least this share of the window, those of the command's first thread first.
+pub(super) fn chains(ledger: &Ledger, account: &Account<'_>, target: &Target, least: f64) -> Vec<Chain> {
+    let web = Web::new(ledger, account, least);
     let first = account.first_of(target).map(|first| first.thread.tid);
     let is_first = |party: &Party| matches!(party, Party::Thread(tid, _) if Some(*tid) == first);
-    let least = (web.elapsed * LEAST).max(1e-9);
+    let least = (web.elapsed * least).max(1e-9);
     let mut begins: Vec<_> = web.waits.iter().filter(|(_, (seconds, _))| *seconds >= least).collect();
     begins.sort_by(|(a, x), (b, y)| is_first(&b.0).cmp(&is_first(&a.0)).then(y.0.total_cmp(&x.0)));
     let mut chains: Vec<Chain> = Vec::new();
@@ -72,10 +71,10 @@ pub(super) fn chains(ledger: &Ledger, account: &Account<'_>, target: &Target) ->
 }
 
 impl Web {
-    fn new(ledger: &Ledger, account: &Account<'_>) -> Self {
+    fn new(ledger: &Ledger, account: &Account<'_>, least: f64) -> Self {
         let links = ledger.links.get(..ledger.links.len().min(MAX_LINKS)).unwrap_or_default();
         // A thread may have had another name when it woke another; the observed one counts. Many short requests may be one thread's.
-        let lasts = |seconds: f64| account.requests || seconds >= account.elapsed * LEAST;
+        let lasts = |seconds: f64| account.requests || seconds >= account.elapsed * least;
         let known: BTreeMap<u32, (&str, bool)> = account
             .threads
             .iter()

@@ -13,6 +13,7 @@ use rdiag_model::profile::Conversation;
 use rdiag_model::quantity::{percent, seconds};
 use rdiag_model::runs::{Difference, Growth, Run, RunComponent, Runs, Spread};
 
+use super::Mentioned;
 use super::account::{Account, ThreadAccount, share};
 use super::answer::cut;
 use super::percentile;
@@ -24,8 +25,6 @@ pub(super) const LEAST: usize = 8;
 const MANY: usize = 50;
 /// Slow runs that take longer than the fast ones by less than this share are no slow runs: some run is always the last.
 const ALIKE: f64 = 0.1;
-/// Growth below this share of the difference has no row.
-const LEAST_GROWTH: f64 = 0.01;
 /// Rows of components, of growth, of slow runs; bars.
 const MAX_ROWS: usize = 16;
 const MAX_BARS: usize = 12;
@@ -48,7 +47,13 @@ impl One<'_, '_> {
 }
 
 /// The runs of a window, and how they stand to the goal that was told.
-pub(super) fn runs(account: &Account<'_>, ledger: &Ledger, target: &Target, told: &Conversation) -> Runs {
+pub(super) fn runs(
+    account: &Account<'_>,
+    ledger: &Ledger,
+    target: &Target,
+    told: &Conversation,
+    mentioned: &Mentioned,
+) -> Runs {
     let goal = told.goal_seconds;
     if ledger.level != Level::L3 {
         let limit = "Single runs are measured inside the kernel only (level L3), which this account is \
@@ -77,7 +82,7 @@ pub(super) fn runs(account: &Account<'_>, ledger: &Ledger, target: &Target, told
         percentile: told.goal_share.zip(goal).map(|(share, goal)| percentile::of(&all, share, goal)),
         histogram: histogram(&times),
         components: components(&all),
-        difference: difference(&all),
+        difference: difference(&all, mentioned.growth),
         slowest: all.iter().rev().take(MAX_ROWS).map(run).collect(),
         headline: String::new(),
         limits: limits(&all, account, target, beside),
@@ -173,8 +178,9 @@ fn components(all: &[One<'_, '_>]) -> Vec<RunComponent> {
     rows
 }
 
-/// The slow runs against the faster half; none where there are too few of them, or the slow ones are hardly slower.
-fn difference(all: &[One<'_, '_>]) -> Option<Difference> {
+/// The slow runs against the faster half; none where there are too few of them, or the slow ones are hardly slower. Growth of less
+/// than `least_growth` of the difference has no row.
+fn difference(all: &[One<'_, '_>], least_growth: f64) -> Option<Difference> {
     if all.len() < LEAST {
         return None;
     }
@@ -203,7 +209,7 @@ fn difference(all: &[One<'_, '_>]) -> Option<Difference> {
     };
     let mut rows: Vec<Growth> = ids.into_iter().map(growth).collect();
     let explained: f64 = rows.iter().map(|row| row.seconds).sum();
-    rows.retain(|row| row.share.abs() >= LEAST_GROWTH);
+    rows.retain(|row| row.share.abs() >= least_growth);
     rows.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
     rows.truncate(MAX_ROWS);
     Some(Difference {

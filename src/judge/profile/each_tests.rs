@@ -351,3 +351,18 @@ fn what_several_components_add_to_is_not_put_down_to_one() {
     let goal = profile.forecast.goal.unwrap();
     assert!(goal.reach == Reach::Several && goal.words.contains("No single component"), "{}", goal.words);
 }
+
+#[test]
+fn what_grew_by_less_than_what_is_worth_a_mention_has_no_row() {
+    let rows_with = |waited: f64| {
+        let one = |number: u32| {
+            let mut parts = vec![part(C::CpuUser, 0.1)];
+            if number >= 6 {
+                parts.extend([part(C::WaitSleep, 1.0), part(C::IpcPipe, waited)]);
+            }
+            run(100 + number, STARTER, f64::from(number) * 2.0, parts)
+        };
+        runs_of((0..8).map(one).collect(), &command()).difference.unwrap().rows.len()
+    };
+    assert_eq!((rows_with(0.0105), rows_with(0.0095)), (2, 1));
+}

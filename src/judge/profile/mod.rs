@@ -2,6 +2,7 @@
 //!
 //! The best account of the window is added up, and nothing is guessed: what is left over and what is counted twice are both shown
 //! (`account.rs`); a grade follows from them and from other accounts of the same time (`quality.rs`).
+//! Forecasts are bounds (`forecast.rs`, `bounds.rs`). Repeated runs and requests are compared with each other (`each.rs`).
 //!
 //! Nothing here reads the machine. Ledgers may come from untrusted files, so no figure is taken to be plausible: absurd ones count
 //! as nothing and are said to be there, none makes a sum infinite.
@@ -111,7 +112,8 @@ pub fn profile(input: Input<'_>) -> Profile {
         share: share(account.elapsed, account::clean(input.window_seconds)).min(1.0),
         why: why.clone(),
     });
-    let runs = input.target.each.then(|| each::runs(&account, ledger, input.target, &conversation));
+    let mentioned = &input.advice.mentioned;
+    let runs = input.target.each.then(|| each::runs(&account, ledger, input.target, &conversation, mentioned));
     if let Some(runs) = runs.as_ref().filter(|_| conversation.now_seconds.is_none()) {
         conversation.now_seconds = runs.response.map(|response| response.mean);
         conversation.measured = runs.response.is_some();
@@ -159,7 +161,7 @@ pub fn profile(input: Input<'_>) -> Profile {
         runs,
         forecast,
         wakers: wakers(ledger, &account),
-        chains: chains::chains(ledger, &account, input.target),
+        chains: chains::chains(ledger, &account, input.target, mentioned.chain),
         timelines: Vec::new(),
         stacks: stacks(ledger),
         components,
@@ -170,7 +172,7 @@ pub fn profile(input: Input<'_>) -> Profile {
     if !requests {
         profile.timelines = timelines(ledger, &profile.threads);
     }
-    profile.answer = answer::answer(&profile, &input.advice.mentioned);
+    profile.answer = answer::answer(&profile, mentioned);
     next_steps(&mut profile, &account, input.cpus, input.advice);
     profile
 }
@@ -184,7 +186,7 @@ fn next_steps(profile: &mut Profile, account: &Account<'_>, cpus: Option<Cpus>, 
             row.next = advice::on_peer(row).into_iter().chain(advice::next(book, row.id, &selection)).collect();
             continue;
         };
-        let (words, next) = advice::on_slow_wake_ups(cpus, &selection);
+        let (words, next) = advice::on_slow_wake_ups(book, cpus, &selection);
         row.next = next;
         for forecast in profile.forecast.rows.iter_mut().filter(|forecast| forecast.id == row.id) {
             forecast.words.clone_from(&words);

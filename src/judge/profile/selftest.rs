@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use rdiag_model::ledger::{Accuracy, Ledger, Level, Part, Target, Thread};
+use rdiag_model::ledger::{Accuracy, Ledger, Level, Link, Part, Target, Thread, Waker, WakerEdge, WakerKind};
 use rdiag_model::profile::{Conversation, Profile};
 use rdiag_model::{Component, quantity};
 
@@ -22,12 +22,15 @@ impl AdviceBook {
     /// The thresholds that could be a tenth higher or lower without a test that fails.
     #[must_use]
     pub fn untested(&self) -> Vec<String> {
-        let all: [(&str, Threshold); 5] = [
+        let all: [(&str, Threshold); 8] = [
             ("headline", |book| &mut book.mentioned.headline),
             ("unaccounted", |book| &mut book.mentioned.unaccounted),
             ("next_steps", |book| &mut book.mentioned.next_steps),
             ("saving", |book| &mut book.mentioned.saving),
             ("forecast", |book| &mut book.mentioned.forecast),
+            ("chain", |book| &mut book.mentioned.chain),
+            ("behind", |book| &mut book.mentioned.behind),
+            ("behind_of_all", |book| &mut book.mentioned.behind_of_all),
         ];
         let mut untested = Vec::new();
         for (name, threshold) in all {
@@ -67,10 +70,14 @@ impl Case {
         let headline = &profile.answer.headline;
         let rows = profile.components.iter().filter(|row| !row.next.is_empty()).map(|row| row.id);
         let goal = profile.forecast.goal.iter().flat_map(|goal| &goal.reductions);
-        let lists: [(&str, &BTreeSet<Component>, BTreeSet<Component>); 4] = [
+        let behind = profile.components.iter().filter(|row| book.mentioned.may_be_behind(row));
+        let first_links = profile.chains.iter().filter_map(|chain| chain.links.first());
+        let lists: [(&str, &BTreeSet<Component>, BTreeSet<Component>); 6] = [
             ("headline", &self.headline, named(headline)),
             ("next_steps", &self.next_steps, rows.collect()),
             ("forecast", &self.forecast, profile.forecast.rows.iter().map(|row| row.id).collect()),
+            ("behind", &self.behind, behind.map(|row| row.id).collect()),
+            ("chain", &self.chain, first_links.map(|link| link.component).collect()),
             ("less", &self.less, goal.map(|(component, _)| *component).collect()),
         ];
         let mut failures = Vec::new();
@@ -102,7 +109,13 @@ impl Case {
         let parts = self.given.iter().map(part).collect();
         let of = |tid: u32| Thread { tid, pid: tid, comm: "task".into(), stands_for: 1, ..Thread::default() };
         let thread = Thread { ended: 1.0, seconds: 1.0, parts, ..of(1) };
-        let ledger = Ledger { level: Level::L3, ended: 1.0, threads: vec![thread], ..Ledger::default() };
+        let by = Waker { kind: WakerKind::Thread, pid: 2, tid: 2, comm: "waker".into() };
+        let link = |(component, seconds): (&Component, &f64)| {
+            let edge = WakerEdge { component: *component, waker: by.clone(), seconds: *seconds, count: 1 };
+            Link { tid: 1, pid: 1, comm: "task".into(), edge }
+        };
+        let links = self.woken.iter().map(link).collect();
+        let ledger = Ledger { level: Level::L3, ended: 1.0, threads: vec![thread], links, ..Ledger::default() };
         profile(Input {
             ledger: &ledger,
             source: "test",

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::profile::testing::{ledger, part, thread};
+use crate::profile::tests::book;
 use rdiag_model::Component as C;
 use rdiag_model::ledger::{Link, Thread, WakerEdge};
 
@@ -34,7 +35,7 @@ fn web(links: Vec<Link>) -> Ledger {
 }
 
 fn of(ledger: &Ledger) -> Vec<Chain> {
-    chains(ledger, &Account::new(ledger, false), &Target::default())
+    chains(ledger, &Account::new(ledger, false), &Target::default(), book().mentioned.chain)
 }
 
 fn names(chain: &Chain) -> Vec<(&str, &str)> {
@@ -110,7 +111,10 @@ fn a_waker_that_was_not_observed_is_said_to_be_so_and_short_waits_begin_no_chain
 fn the_first_thread_of_a_command_comes_before_those_that_wait_longer() {
     let ledger = web(vec![link(7, C::WaitPoll, disk(), 9.0), link(1, C::IpcPipe, by(9), 2.0)]);
     let target = Target { pids: vec![1], command: Some("make".into()), ..Target::default() };
-    assert_eq!(chains(&ledger, &Account::new(&ledger, false), &target)[0].links[0].waiter, "task1 (thread 1)");
+    assert_eq!(
+        chains(&ledger, &Account::new(&ledger, false), &target, book().mentioned.chain)[0].links[0].waiter,
+        "task1 (thread 1)"
+    );
 }
 
 #[test]
