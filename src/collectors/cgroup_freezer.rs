@@ -11,7 +11,7 @@ use crate::def::{Cadence, Collect, CollectorDef, Sink};
 use rdiag_kernel::host::Host;
 use rdiag_kernel::host::cgroups::{Hierarchy, Version, Watch, keyed};
 use rdiag_model::metric::{Formula, MetricDef, SeriesDef, term};
-use rdiag_model::{RawUnit, Reason, Unavailable, Unit};
+use rdiag_model::{Deed, RawUnit, Reason, Unavailable, Unit};
 
 pub(super) static COLLECTOR: CollectorDef = CollectorDef {
     id: "cgroup_freezer",
@@ -53,6 +53,8 @@ const METRICS: &[MetricDef] = &[
         sources: &[Formula::level(&[term("cgroup_freezer.group")])],
         caveat: "A frozen group within a frozen group is part of that. A group that is still freezing does not count.",
         manual: MANUAL,
+        deed: Some(Deed { verb: "held", of: "the frozen tasks", ..Deed::USUAL }),
+        ..MetricDef::EMPTY
     },
 ];
 

@@ -38,6 +38,7 @@ const METRICS: &[MetricDef] = &[MetricDef {
     caveat: "Writes to page cache are limited on v2 only, when they reach the device.",
     manual: "cat /sys/fs/cgroup/GROUP/io.max; cat /sys/fs/cgroup/GROUP/io.stat; sleep 1; cat \
              /sys/fs/cgroup/GROUP/io.stat",
+    ..MetricDef::EMPTY
 }];
 
 /// A limit that can be set: how v2 names it, what counts against it (v2, then v1), the v1 file, and words for it.

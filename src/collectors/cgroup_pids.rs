@@ -40,6 +40,7 @@ const METRICS: &[MetricDef] = &[
         sources: &[Formula::level(&[term("cgroup_pids.current")])],
         caveat: "Threads count like processes.",
         manual: "cat /sys/fs/cgroup/GROUP/pids.current",
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "cgroup.pids.limit.count",
@@ -49,6 +50,7 @@ const METRICS: &[MetricDef] = &[
         sources: &[Formula::level(&[term("cgroup_pids.limit")])],
         caveat: "A group above may allow less.",
         manual: "cat /sys/fs/cgroup/GROUP/pids.max",
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "cgroup.pids.used.ratio",
@@ -58,6 +60,7 @@ const METRICS: &[MetricDef] = &[
         sources: &[Formula::level_ratio(&[term("cgroup_pids.current")], &[term("cgroup_pids.limit")])],
         caveat: "Sampled once per interval: short-lived tasks may be missed.",
         manual: "cat /sys/fs/cgroup/GROUP/pids.current /sys/fs/cgroup/GROUP/pids.max",
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "cgroup.pids.refused.count",
@@ -68,6 +71,7 @@ const METRICS: &[MetricDef] = &[
         caveat: "Before Linux 6.11, and on v1, a refusal is counted where the fork was tried, and is taken for the \
                  nearest limit.",
         manual: "cat /sys/fs/cgroup/GROUP/pids.events",
+        ..MetricDef::EMPTY
     },
 ];
 

@@ -29,6 +29,7 @@ const METRICS: &[MetricDef] = &[MetricDef {
     sources: &[Formula::level(&[term("clocksource.slow")])],
     caveat: "Matters only for programs that ask for the time very often.",
     manual: "cat /sys/devices/system/clocksource/clocksource0/current_clocksource",
+    ..MetricDef::EMPTY
 }];
 
 const PATH: &str = "sys/devices/system/clocksource/clocksource0/current_clocksource";

@@ -47,6 +47,7 @@ const METRICS: &[MetricDef] = &[
         sources: &[Formula::change(&[term(EVENTS)])],
         caveat: "Throttling that began before the window is not in it. Only Intel's CPUs count it.",
         manual: MANUAL,
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "power.throttle_events_since_boot.count",
@@ -56,6 +57,7 @@ const METRICS: &[MetricDef] = &[
         sources: &[Formula::level(&[term(EVENTS)])],
         caveat: "Only Intel's CPUs count it.",
         manual: MANUAL,
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "power.throttled.ratio",
@@ -65,6 +67,7 @@ const METRICS: &[MetricDef] = &[
         sources: &[Formula::rate(&[term(TIME)])],
         caveat: "Counted when throttling ends, so it may be time before the window; single cores are not in it.",
         manual: MANUAL,
+        ..MetricDef::EMPTY
     },
 ];
 

@@ -68,6 +68,7 @@ const METRICS: &[MetricDef] = &[
         sources: &[Formula::level(&[term("cpu_topology.core_isolated")])],
         caveat: "Such a CPU is idle, or busy, on purpose.",
         manual: "cat /sys/devices/system/cpu/isolated /sys/devices/system/cpu/nohz_full",
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "cpu.smt_active.count",

@@ -31,6 +31,7 @@ const METRICS: &[MetricDef] = &[
         caveat: "Programs on one CPU use one hardware queue, and devices of SCSI share one set of tags among all \
                  queues: the limit may be reached earlier.",
         manual: "grep . /sys/block/*/queue/nr_requests; ls /sys/block/*/mq",
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "disk.unloaded_await.seconds",
@@ -41,6 +42,7 @@ const METRICS: &[MetricDef] = &[
         caveat: "Only where the device had such an interval, of reads if most time went to reads. Sizes of requests \
                  may differ.",
         manual: "iostat -dx 1 10 (r_await, w_await where aqu-sz is below 1)",
+        ..MetricDef::EMPTY
     },
 ];
 

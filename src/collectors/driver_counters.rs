@@ -71,6 +71,7 @@ const METRICS: &[MetricDef] = &[
         sources: &[Formula::change(&[optional(BANDWIDTH_IN), optional(BANDWIDTH_OUT), optional(PACKETS)])],
         caveat: "Only where the driver tells (ena of Amazon). Delayed and dropped packets are one figure.",
         manual: MANUAL,
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "network.interface.allowance_drops.count",
@@ -81,6 +82,7 @@ const METRICS: &[MetricDef] = &[
         sources: &[Formula::change(&[optional(CONNECTIONS), optional(LOCAL)])],
         caveat: "Only where the driver tells (ena of Amazon).",
         manual: MANUAL,
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "network.interface.no_buffer.count",
@@ -90,6 +92,7 @@ const METRICS: &[MetricDef] = &[
         sources: &[Formula::change(&[optional(NO_BUFFER)])],
         caveat: "Only of drivers whose names for it are known. Some count them in the drops of /proc/net/dev as well.",
         manual: MANUAL,
+        ..MetricDef::EMPTY
     },
 ];
 

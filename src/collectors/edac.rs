@@ -37,6 +37,7 @@ const METRICS: &[MetricDef] = &[
         sources: &[Formula::change(&[term(CORRECTED)])],
         caveat: CAVEAT,
         manual: MANUAL,
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "hardware.memory_uncorrected.count",
@@ -46,6 +47,7 @@ const METRICS: &[MetricDef] = &[
         sources: &[Formula::change(&[term(UNCORRECTED)])],
         caveat: CAVEAT,
         manual: MANUAL,
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "hardware.memory_corrected_before.count",
@@ -55,6 +57,7 @@ const METRICS: &[MetricDef] = &[
         sources: &[Formula::level(&[term(CORRECTED)])],
         caveat: SINCE,
         manual: MANUAL,
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "hardware.memory_uncorrected_before.count",
@@ -64,6 +67,7 @@ const METRICS: &[MetricDef] = &[
         sources: &[Formula::level(&[term(UNCORRECTED)])],
         caveat: SINCE,
         manual: MANUAL,
+        ..MetricDef::EMPTY
     },
 ];
 

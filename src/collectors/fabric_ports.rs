@@ -45,6 +45,7 @@ const METRICS: &[MetricDef] = &[
         caveat: "A switch that is restarted on purpose counts like a broken cable. One loss may be counted in several \
                  ways.",
         manual: MANUAL,
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "hardware.port_errors.count",
@@ -55,6 +56,7 @@ const METRICS: &[MetricDef] = &[
         caveat: "Counters of InfiniBand that are full stand still until they are cleared. Not each card counts each \
                  kind.",
         manual: MANUAL,
+        ..MetricDef::EMPTY
     },
 ];
 

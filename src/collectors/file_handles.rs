@@ -5,7 +5,7 @@ use super::processes::reader::Reader;
 use crate::def::{Cadence, Collect, CollectorDef, Sink};
 use rdiag_kernel::host::{Host, OpenFiles};
 use rdiag_model::metric::{Formula, MetricDef, SeriesDef, term};
-use rdiag_model::{RawUnit, Reason, Unavailable, Unit};
+use rdiag_model::{Deed, RawUnit, Reason, Unavailable, Unit};
 use rdiag_proc::process;
 
 pub(super) static COLLECTOR: CollectorDef = CollectorDef {
@@ -68,6 +68,7 @@ const METRICS: &[MetricDef] = &[
         sources: &[Formula::level_ratio(&[term("file_handles.open")], &[term("file_handles.limit")])],
         caveat: CAVEAT_OF_PROCESS,
         manual: "ls /proc/PID/fd | wc -l; grep 'open files' /proc/PID/limits",
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "fd.process.count",
@@ -77,6 +78,8 @@ const METRICS: &[MetricDef] = &[
         sources: &[Formula::level(&[term("file_handles.open")])],
         caveat: CAVEAT_OF_PROCESS,
         manual: "ls /proc/PID/fd | wc -l",
+        deed: Some(Deed { verb: "held", of: "the open files", ..Deed::USUAL }),
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "fd.process_limit.count",
@@ -86,6 +89,7 @@ const METRICS: &[MetricDef] = &[
         sources: &[Formula::level(&[term("file_handles.limit")])],
         caveat: CAVEAT_OF_PROCESS,
         manual: "grep 'open files' /proc/PID/limits",
+        ..MetricDef::EMPTY
     },
 ];
 

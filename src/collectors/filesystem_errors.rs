@@ -32,6 +32,7 @@ const METRICS: &[MetricDef] = &[
         sources: &[Formula::change(&[term("filesystem_errors.errors")])],
         caveat: "Only ext4 and btrfs (Linux 5.14) count them.",
         manual: MANUAL,
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "filesystem.recorded_errors.count",
@@ -42,6 +43,7 @@ const METRICS: &[MetricDef] = &[
         sources: &[Formula::level(&[term("filesystem_errors.errors")])],
         caveat: "May be years old.",
         manual: MANUAL,
+        ..MetricDef::EMPTY
     },
 ];
 

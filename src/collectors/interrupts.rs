@@ -6,7 +6,7 @@ use std::io::{BufRead as _, BufReader, Read as _};
 use crate::def::{Cadence, Collect, CollectorDef, Sink, unless_virtual};
 use rdiag_kernel::host::{Host, SourceError};
 use rdiag_model::metric::{Formula, MetricDef, ProcessField, SeriesDef, optional, term};
-use rdiag_model::{RawUnit, Reason, Unavailable, Unit};
+use rdiag_model::{Deed, RawUnit, Reason, Unavailable, Unit};
 
 pub(super) static COLLECTOR: CollectorDef = CollectorDef {
     id: "interrupts",
@@ -39,6 +39,8 @@ const METRICS: &[MetricDef] = &[
         sources: &[Formula::rate(&[term("interrupts.line")])],
         caveat: "Counts, not time: one storage interrupt may cost more than a hundred of the timer's.",
         manual: "watch -d cat /proc/interrupts",
+        deed: Some(Deed { verb: "raised", of: "the interrupts", ..Deed::USUAL }),
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "interrupts.core.per_second",
@@ -48,6 +50,7 @@ const METRICS: &[MetricDef] = &[
         sources: &[Formula::rate(&[term("interrupts.cpu")])],
         caveat: "Counts, not time.",
         manual: "mpstat -I SUM -P ALL 1 10",
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "interrupts.tlb_shootdown.per_second",
@@ -102,6 +105,8 @@ const METRICS: &[MetricDef] = &[
         sources: &[Formula::kernel_threads("ksoftirqd/", ProcessField::Cpu)],
         caveat: "Soft interrupts that run at once are not in it.",
         manual: "pidstat -C ksoftirqd 1 10",
+        deed: Some(Deed { verb: "used", of: "the CPU time of ksoftirqd", ..Deed::USUAL }),
+        ..MetricDef::EMPTY
     },
 ];
 

@@ -8,7 +8,7 @@ use super::tcp_udp::column;
 use crate::def::{Cadence, Collect, CollectorDef, Sink};
 use rdiag_kernel::host::Host;
 use rdiag_model::metric::{Formula, MetricDef, SeriesDef, term};
-use rdiag_model::{RawUnit, Reason, Unavailable, Unit};
+use rdiag_model::{Deed, RawUnit, Reason, Unavailable, Unit};
 
 pub(super) static COLLECTOR: CollectorDef = CollectorDef {
     id: "listeners",
@@ -38,6 +38,7 @@ const METRICS: &[MetricDef] = &[
         caveat: "The queue's size, the smaller of the listen call's backlog and net.core.somaxconn, is not in this \
                  file (ss -lnt).",
         manual: MANUAL,
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "network.listener.waiting.seconds",
@@ -47,6 +48,8 @@ const METRICS: &[MetricDef] = &[
         sources: &[Formula::change(&[term("listeners.waited")])],
         caveat: "From looks at the queue: what waits for less than the time between two of them is mostly missed.",
         manual: MANUAL,
+        deed: Some(Deed { verb: "had", of: "the waiting in accept queues", ..Deed::USUAL }),
+        ..MetricDef::EMPTY
     },
 ];
 

@@ -29,6 +29,7 @@ const METRICS: &[MetricDef] = &[
         sources: &[Formula::level(&[term("md.missing")])],
         caveat: "Arrays without redundancy (linear, RAID 0) have no such number: they fail as a whole.",
         manual: "cat /proc/mdstat",
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "disk.array.members.count",
@@ -38,6 +39,7 @@ const METRICS: &[MetricDef] = &[
         sources: &[Formula::level(&[term("md.members")])],
         caveat: "Spares do not count.",
         manual: "cat /proc/mdstat",
+        ..MetricDef::EMPTY
     },
 ];
 

@@ -42,6 +42,7 @@ const METRICS: &[MetricDef] = &[
         sources: &[Formula::level_ratio(&[term("memory_maps.count")], &[term("memory_maps.limit")])],
         caveat: CAVEAT,
         manual: MANUAL,
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "memory.maps.count",
@@ -51,6 +52,7 @@ const METRICS: &[MetricDef] = &[
         sources: &[Formula::level(&[term("memory_maps.count")])],
         caveat: CAVEAT,
         manual: MANUAL,
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "memory.maps_limit.count",
@@ -60,6 +62,7 @@ const METRICS: &[MetricDef] = &[
         sources: &[Formula::level(&[term("memory_maps.limit")])],
         caveat: "A limit of the host, that containers share.",
         manual: MANUAL,
+        ..MetricDef::EMPTY
     },
 ];
 

@@ -60,6 +60,7 @@ const METRICS: &[MetricDef] = &[
         sources: &[Formula::level_ratio(&[term("neighbours.entries")], &[term("neighbours.limit")])],
         caveat: "Entries set by hand count, but do not fall under the limit.",
         manual: "ip neighbour | wc -l; sysctl net.ipv4.neigh.default.gc_thresh3",
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "network.neighbours.overflows.count",

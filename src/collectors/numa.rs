@@ -30,6 +30,7 @@ const METRICS: &[MetricDef] = &[MetricDef {
     sources: &[Formula::ratio(&[term("numa.foreign")], &[term("numa.hit"), term("numa.foreign")]).floor(10_000.0)],
     caveat: "Counts allocations, not accesses: how often remote memory is used only hardware counters tell.",
     manual: "numastat",
+    ..MetricDef::EMPTY
 }];
 
 struct Numa;

@@ -61,6 +61,7 @@ const METRICS: &[MetricDef] = &[
         sources: &[Formula::level(&[term(LOST)])],
         caveat: "Of links below their capacity only. Idle links may save power at a lower speed.",
         manual: MANUAL,
+        ..MetricDef::EMPTY
     },
 ];
 

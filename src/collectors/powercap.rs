@@ -45,6 +45,7 @@ const METRICS: &[MetricDef] = &[
         sources: &[Formula::rate(&[times(1e-6, ENERGY)])],
         caveat: "The hardware measures or estimates it; memory and other devices are not in it.",
         manual: MANUAL,
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "power.limit.ratio",
@@ -54,6 +55,7 @@ const METRICS: &[MetricDef] = &[
         sources: &[Formula::of_capacity(&[term(LIMITED)], &[term(LIMIT)])],
         caveat: "The package may use more than its long-term limit for some seconds.",
         manual: MANUAL,
+        ..MetricDef::EMPTY
     },
 ];
 

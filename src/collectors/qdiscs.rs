@@ -44,6 +44,7 @@ const METRICS: &[MetricDef] = &[
         sources: &[Formula::change(&[term("qdiscs.drops")])],
         caveat: CAVEAT,
         manual: MANUAL,
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "network.qdisc.packets.count",
@@ -53,6 +54,7 @@ const METRICS: &[MetricDef] = &[
         sources: &[Formula::change(&[term("qdiscs.packets")])],
         caveat: CAVEAT,
         manual: MANUAL,
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "network.qdisc.sent.bytes_per_second",
@@ -62,6 +64,7 @@ const METRICS: &[MetricDef] = &[
         sources: &[Formula::rate(&[term("qdiscs.bytes")])],
         caveat: CAVEAT,
         manual: MANUAL,
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "network.qdisc.overlimits.count",
@@ -71,6 +74,7 @@ const METRICS: &[MetricDef] = &[
         sources: &[Formula::change(&[term("qdiscs.overlimits")])],
         caveat: "One packet may be counted several times.",
         manual: MANUAL,
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "network.qdisc.backlog.count",
@@ -80,6 +84,7 @@ const METRICS: &[MetricDef] = &[
         sources: &[Formula::level(&[term("qdiscs.waiting")])],
         caveat: "One reading per interval; the ring buffer of the device is not included.",
         manual: MANUAL,
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "network.qdisc.backlog.bytes",
@@ -89,6 +94,7 @@ const METRICS: &[MetricDef] = &[
         sources: &[Formula::level(&[term("qdiscs.waiting_bytes")])],
         caveat: "One reading per interval; the ring buffer of the device is not included.",
         manual: MANUAL,
+        ..MetricDef::EMPTY
     },
 ];
 

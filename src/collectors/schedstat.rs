@@ -63,6 +63,7 @@ const METRICS: &[MetricDef] = &[
         sources: &[Formula::ratio(&[term("schedstat.core_wait")], CORE_WANTED)],
         caveat: "A wait counts on the CPU where it ends; the time for which a quota holds tasks back is in it.",
         manual: "two reads of /proc/schedstat",
+        ..MetricDef::EMPTY
     },
 ];
 

@@ -33,6 +33,7 @@ const METRICS: &[MetricDef] = &[
         sources: &[Formula::change(&[term("scsi_errors.failed"), optional("scsi_errors.timed_out")])],
         caveat: CAVEAT,
         manual: "grep . /sys/block/sd*/device/io*_cnt",
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "disk.scsi_errors_since_boot.count",
@@ -42,6 +43,7 @@ const METRICS: &[MetricDef] = &[
         sources: &[Formula::level(&[term("scsi_errors.failed"), optional("scsi_errors.timed_out")])],
         caveat: CAVEAT,
         manual: "grep . /sys/block/sd*/device/io*_cnt",
+        ..MetricDef::EMPTY
     },
 ];
 

@@ -6,7 +6,7 @@ use super::sockets::limit_gap;
 use crate::def::{Cadence, Collect, CollectorDef, Sink};
 use rdiag_kernel::host::Host;
 use rdiag_model::metric::{Formula, MetricDef, SeriesDef, term};
-use rdiag_model::{RawUnit, Reason, Unavailable, Unit};
+use rdiag_model::{Deed, RawUnit, Reason, Unavailable, Unit};
 
 pub(super) static COLLECTOR: CollectorDef = CollectorDef {
     id: "softnet",
@@ -90,6 +90,7 @@ const METRICS: &[MetricDef] = &[
         sources: &[Formula::rate(&[term("softnet.core_processed")])],
         caveat: "A packet that is steered to another CPU or passes a tunnel counts each time.",
         manual: MANUAL,
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "network.softnet.core_drops.count",
@@ -99,6 +100,8 @@ const METRICS: &[MetricDef] = &[
         sources: &[Formula::change(&[term("softnet.core_dropped")])],
         caveat: BACKLOG_ONLY,
         manual: MANUAL,
+        deed: Some(Deed { verb: "had", of: "the drops at full backlogs", ..Deed::USUAL }),
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "network.softnet.core_squeezed.per_second",
@@ -108,6 +111,8 @@ const METRICS: &[MetricDef] = &[
         sources: &[Formula::rate(&[term("softnet.core_squeezed")])],
         caveat: SQUEEZED,
         manual: MANUAL,
+        deed: Some(Deed { verb: "had", of: "the receive rounds that were cut off", ..Deed::USUAL }),
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "network.softnet.backlog.ratio",
@@ -117,6 +122,7 @@ const METRICS: &[MetricDef] = &[
         sources: &[Formula::level_ratio(&[term("softnet.core_backlog")], &[term("softnet.core_backlog_limit")])],
         caveat: "One look per interval: short bursts are mostly missed.",
         manual: MANUAL,
+        ..MetricDef::EMPTY
     },
 ];
 

@@ -31,6 +31,7 @@ const METRICS: &[MetricDef] = &[
         sources: &[Formula::level_ratio(&[term("swaps.used")], &[term("swaps.size")])],
         caveat: "Devices of lower priority stay empty until those of higher priority are full.",
         manual: "swapon --show",
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "memory.swap_zram.ratio",

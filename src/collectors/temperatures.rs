@@ -41,6 +41,7 @@ const METRICS: &[MetricDef] = &[
         sources: &[Formula::level(&[term(NOW)])],
         caveat: "Only sensors with a critical limit. Of a chip with several it is the one nearest to its limit.",
         manual: MANUAL,
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "power.temperature_limit.count",
@@ -51,6 +52,7 @@ const METRICS: &[MetricDef] = &[
         caveat: "As the firmware or the driver gives it; limits that no hardware has (below 50 or above 130 °C) are \
                  left out.",
         manual: MANUAL,
+        ..MetricDef::EMPTY
     },
 ];
 

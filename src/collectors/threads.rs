@@ -36,6 +36,7 @@ const METRICS: &[MetricDef] = &[
         sources: &[Formula::rate(&[term(CPU)])],
         caveat: "Only threads of the processes that were the busiest; the ten with the most.",
         manual: "pidstat -t -u 1 10",
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "thread.wait.ratio",
@@ -45,6 +46,7 @@ const METRICS: &[MetricDef] = &[
         sources: &[Formula::rate(&[term(WAIT)])],
         caveat: "Added when the thread gets a CPU: one that still waits shows nothing.",
         manual: "cat /proc/PID/task/*/schedstat, twice",
+        ..MetricDef::EMPTY
     },
 ];
 

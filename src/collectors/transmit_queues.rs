@@ -30,6 +30,7 @@ const METRICS: &[MetricDef] = &[MetricDef {
     sources: &[Formula::change(&[term("transmit_queues.timeouts")])],
     caveat: "A device that resets itself before the kernel's watchdog notices does not show.",
     manual: "grep . /sys/class/net/IF/queues/tx-*/tx_timeout; dmesg | grep 'NETDEV WATCHDOG'",
+    ..MetricDef::EMPTY
 }];
 
 /// So many queues are read.

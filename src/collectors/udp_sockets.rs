@@ -6,7 +6,7 @@ use super::socket_table::{big_endian, label_owners, row};
 use crate::def::{Cadence, Collect, CollectorDef, Sink};
 use rdiag_kernel::host::Host;
 use rdiag_model::metric::{Formula, MetricDef, SeriesDef, term};
-use rdiag_model::{RawUnit, Reason, Unavailable, Unit};
+use rdiag_model::{Deed, RawUnit, Reason, Unavailable, Unit};
 
 pub(super) static COLLECTOR: CollectorDef = CollectorDef {
     id: "udp_sockets",
@@ -32,6 +32,8 @@ const METRICS: &[MetricDef] = &[MetricDef {
     sources: &[Formula::level(&[term("udp_sockets.drops")])],
     caveat: "A socket that was closed before the window ended is not seen.",
     manual: "ss -ulnpm (skmem: d); cat /proc/net/udp (drops)",
+    deed: Some(Deed { verb: "lost", of: "the dropped UDP datagrams", ..Deed::USUAL }),
+    ..MetricDef::EMPTY
 }];
 
 /// So many sockets, those with the most drops, are recorded.

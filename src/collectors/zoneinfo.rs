@@ -34,6 +34,7 @@ const METRICS: &[MetricDef] = &[
         sources: &[Formula::level_ratio(&[term("zoneinfo.free")], &[term("zoneinfo.low")])],
         caveat: "A host that caches files sits near 1 by design.",
         manual: MANUAL,
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "memory.zone_free_to_min.ratio",
@@ -43,6 +44,7 @@ const METRICS: &[MetricDef] = &[
         sources: &[Formula::level_ratio(&[term("zoneinfo.free")], &[term("zoneinfo.min")])],
         caveat: "Another zone may still serve the same allocation.",
         manual: MANUAL,
+        ..MetricDef::EMPTY
     },
 ];
 

@@ -34,6 +34,7 @@ const METRICS: &[MetricDef] = &[
         sources: &[Formula::level(&[term("zram.used")])],
         caveat: "Is part of what /proc/meminfo accounts for nowhere.",
         manual: MANUAL,
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "memory.zram_compression.ratio",
@@ -43,6 +44,7 @@ const METRICS: &[MetricDef] = &[
         sources: &[Formula::level_ratio(&[term("zram.used")], &[term("zram.original")])],
         caveat: "Says nothing while the device is almost empty.",
         manual: MANUAL,
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "memory.zram_limit.ratio",
@@ -52,6 +54,7 @@ const METRICS: &[MetricDef] = &[
         sources: &[Formula::level_ratio(&[term("zram.used")], &[term("zram.limit")])],
         caveat: "Without a limit there is no such figure.",
         manual: MANUAL,
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "memory.zram_failures.count",
@@ -61,6 +64,7 @@ const METRICS: &[MetricDef] = &[
         sources: &[Formula::change(&[term("zram.failed_reads"), term("zram.failed_writes")])],
         caveat: "Failed writes mean that the limit was reached or that no memory was left.",
         manual: MANUAL,
+        ..MetricDef::EMPTY
     },
 ];
 

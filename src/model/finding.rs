@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Confidence, Kind, Resource, Status, Unavailable, Unit};
+use super::{Confidence, DeedOfMetric, Kind, Resource, Status, Unavailable, Unit};
 
 /// The outcome of one rule for one instance.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -126,6 +126,9 @@ pub struct Culprit {
     pub unit: Option<Unit>,
     /// Metric by which it was found.
     pub metric: Option<String>,
+    /// What it did, as that metric tells.
+    #[serde(skip)]
+    pub deed: DeedOfMetric,
     /// More names: command line, control group, owner.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,

@@ -5,6 +5,7 @@ pub mod call_trace;
 pub mod chain;
 pub mod comparison;
 pub mod component;
+pub mod deed;
 pub mod exercise;
 pub mod facts;
 pub mod finding;
@@ -30,6 +31,7 @@ pub mod unit;
 
 pub use answer::Answer;
 pub use component::Component;
+pub use deed::{Deed, DeedOfMetric};
 pub use exercise::Exercise;
 pub use facts::Facts;
 pub use finding::{Culprit, Evidence, Finding, NextStep};

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{RawUnit, Unit};
+use super::{Deed, RawUnit, Unit};
 
 /// How a raw series behaves between two samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -361,10 +361,13 @@ pub struct MetricDef {
     pub caveat: &'static str,
     /// The command with which a person reads the same.
     pub manual: &'static str,
+    /// What reports say of a culprit that it names; words of reports alone, and in no listing.
+    #[serde(skip)]
+    pub deed: Option<Deed>,
 }
 
 impl MetricDef {
     /// What a definition leaves out, and so has not: it has no instances, for one. For `..MetricDef::EMPTY` behind the fields that it has.
     pub const EMPTY: Self =
-        Self { id: "", unit: Unit::Count, dimension: None, help: "", sources: &[], caveat: "", manual: "" };
+        Self { id: "", unit: Unit::Count, dimension: None, help: "", sources: &[], caveat: "", manual: "", deed: None };
 }

@@ -29,6 +29,7 @@ fn fired(id: &str, status: Status) -> Finding {
         value: None,
         unit: None,
         metric: None,
+        deed: rdiag_model::DeedOfMetric::default(),
         labels: [].into(),
     };
     Finding { culprit: Some(culprit), ..finding(id, status) }

@@ -1,8 +1,8 @@
 //! The one place that decides what a report says.
 
 use super::{
-    allotted, answer as answers, causes, consumers, context, coverage, io_limit, matrix, order, past, plots, probed,
-    task_verdict, timeline, top, verdict, words,
+    allotted, answer as answers, causes, consumers, context, coverage, deeds, io_limit, matrix, order, past, plots,
+    probed, task_verdict, timeline, top, verdict, words,
 };
 use crate::report::parts::Parts;
 use rdiag_model::report::{FORMAT_VERSION, WindowInfo};
@@ -13,6 +13,7 @@ use rdiag_model::{Culprit, Finding, Recording, Report};
 pub fn build(parts: Parts<'_>) -> Report {
     let Parts { recording, metrics, mut findings, mut profile, mut answer, steps, playbook, .. } = parts;
     let Parts { titles, probes, levels, may_be_behind, .. } = parts;
+    deeds::of_culprits(&mut findings, titles);
     order::sort(&mut findings, levels);
     context::complete(&mut findings, recording);
     if let Some(answer) = &mut answer {
@@ -46,7 +47,8 @@ pub fn build(parts: Parts<'_>) -> Report {
     probed::confinement_once(&notes.cloned().collect::<Vec<_>>(), &mut probes);
     let problems = causes::of(&findings).problems;
     let timeline = timeline::timeline(recording, metrics, &findings, &problems, levels);
-    let consumers = consumers::consumers(&recording.host, metrics, &problems);
+    let mut consumers = consumers::consumers(&recording.host, metrics, &problems);
+    deeds::of_consumers(&mut consumers, titles);
     Report {
         format_version: FORMAT_VERSION,
         tool: recording.tool.clone(),

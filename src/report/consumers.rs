@@ -7,7 +7,7 @@ use super::causes::Problem;
 use super::timeline::thinned;
 use rdiag_model::quantity::{bytes, seconds};
 use rdiag_model::report::{Consumer, Consumers};
-use rdiag_model::{Facts, Finding, Metrics, Reading, Resource, Stats, Unit};
+use rdiag_model::{DeedOfMetric, Facts, Finding, Metrics, Reading, Resource, Stats, Unit};
 
 /// Names that have a row, and the least share of the whole for one, unless it is the first.
 const ROWS: usize = 5;
@@ -79,6 +79,7 @@ fn of(window: &Metrics, facts: &Facts, id: &str) -> Option<Consumers> {
     };
     Some(Consumers {
         metric: id.to_owned(),
+        deed: DeedOfMetric::default(),
         title: whole.title.to_owned(),
         unit: *unit,
         whole: whole.value,

@@ -362,7 +362,7 @@ fn the_page_hardly_grows_with_the_number_of_processes() {
                 title: "USE".into(),
                 params: BTreeMap::new(),
             },
-            titles: &|_| None,
+            titles: &crate::session::metric,
             probes: &|_| None,
             levels: &super::sample::levels(),
             may_be_behind: &|_| false,

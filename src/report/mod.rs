@@ -16,6 +16,7 @@ mod changes;
 mod consumers;
 mod context;
 mod coverage;
+pub mod deeds;
 pub mod diff;
 #[cfg(test)]
 mod doubt_tests;

@@ -66,7 +66,7 @@ pub(super) fn report_of(profile: Result<Profile, Unavailable>, findings: Vec<Fin
             title: "Method R: where the time of one task goes".into(),
             params: BTreeMap::new(),
         },
-        titles: &|_| None,
+        titles: &crate::session::metric,
         probes: &|_| None,
         levels: &BTreeMap::new(),
         may_be_behind: &|row| advice::book().mentioned.may_be_behind(row),

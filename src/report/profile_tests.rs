@@ -179,6 +179,7 @@ fn at_limit(status: Status, group: &str, pid: u32) -> Finding {
         value: None,
         unit: None,
         metric: None,
+        deed: rdiag_model::DeedOfMetric::default(),
         labels: std::collections::BTreeMap::new(),
     };
     Finding {

@@ -63,6 +63,10 @@ pub(super) fn core_ok() -> Vec<Finding> {
         .to_vec()
 }
 
+pub(super) fn deed_of(metric: &str) -> DeedOfMetric {
+    crate::session::metric(metric).map(DeedOfMetric::of).unwrap_or_default()
+}
+
 pub(super) fn stress() -> Culprit {
     Culprit {
         kind: "process".into(),
@@ -73,6 +77,7 @@ pub(super) fn stress() -> Culprit {
         value: Some(19.6),
         unit: Some(Unit::Seconds),
         metric: Some("process.cpu.seconds".into()),
+        deed: deed_of("process.cpu.seconds"),
         labels: BTreeMap::from([("command".into(), "stress-ng --cpu 8".into())]),
     }
 }

@@ -270,7 +270,7 @@ pub(super) fn report_of(recording: &Recording) -> Report {
         answer: None,
         steps: vec![step],
         playbook: PlaybookInfo { name: "use-method".into(), title: "USE".into(), params: BTreeMap::new() },
-        titles: &|id| METRICS.iter().find(|metric| metric.id == id),
+        titles: &|id| METRICS.iter().find(|metric| metric.id == id).or_else(|| crate::session::metric(id)),
         probes: &texts,
         levels: &levels(),
         may_be_behind: &|_| false,

@@ -31,6 +31,7 @@ fn the_headline_names_the_code_that_a_finding_of_the_same_resource_knows() {
         value: None,
         unit: None,
         metric: Some("profile.function.ratio".into()),
+        deed: super::sample::deed_of("profile.function.ratio"),
         labels: [("object".to_owned(), "app".to_owned())].into(),
     });
     findings.push(code.clone());
@@ -203,6 +204,7 @@ fn the_headline_names_no_function_that_only_ends_a_stretch_without_interrupts() 
             value: None,
             unit: None,
             metric: None,
+            deed: rdiag_model::DeedOfMetric::default(),
             labels: [].into(),
         });
         headline(vec![finding("cpu.saturation", Status::Critical), code]).1

@@ -1,11 +1,10 @@
 //! The words that all renderers share.
 
 mod culprits;
-mod deeds;
 
 use std::borrow::Cow;
 
-pub(super) use self::culprits::{culprit, deed, unattributed, unused, who, who_or_where};
+pub(super) use self::culprits::{culprit, deed, unattributed, who, who_or_where};
 
 use super::escape::visible_within;
 use super::sentence::listed;

@@ -13,6 +13,7 @@ mod numbers;
 mod weight;
 
 use super::armor::{ArmorError, bare};
+use crate::report::deeds;
 use bounds::{Head, bounded};
 use rdiag_model::recording::FORMAT_VERSION;
 use rdiag_model::{Recording, Report};
@@ -99,10 +100,11 @@ pub fn read_report(bytes: &[u8]) -> Result<Report, StoreError> {
     bounded(bytes)?;
     weight::bounded(bytes)?;
     numbers::bounded(bytes, numbers::OF_REPORT)?;
-    let report: Report = serde_json::from_slice(bytes).map_err(|error| {
+    let mut report: Report = serde_json::from_slice(bytes).map_err(|error| {
         let foreign = format!("it is no report.json ({error}); a recording is judged with `rdiag analyze`");
         if error.is_eof() { StoreError::Truncated } else { StoreError::Foreign(foreign) }
     })?;
+    deeds::look_up(&mut report, &super::catalogue::metric);
     match report.format_version {
         rdiag_model::report::FORMAT_VERSION => Ok(report),
         found => Err(StoreError::Version { found: found.into() }),

@@ -58,6 +58,7 @@ const METRICS: &[MetricDef] = &[
         sources: &[Formula::probe(Pick::Column("tasks", "blocked"))],
         caveat: CAVEAT,
         manual: "ps -eLo state,pid,tid,wchan:32,comm | grep ^D",
+        ..MetricDef::EMPTY
     },
 ];
 

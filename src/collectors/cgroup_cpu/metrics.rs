@@ -36,6 +36,7 @@ pub(super) const METRICS: &[MetricDef] = &[
         sources: &[Formula::level(&[term("cgroup_cpu.quota")])],
         caveat: "A group above may allow less.",
         manual: "cat /sys/fs/cgroup/GROUP/cpu.max",
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "cgroup.cpu.used_of_quota.ratio",
@@ -45,6 +46,7 @@ pub(super) const METRICS: &[MetricDef] = &[
         sources: &[Formula::of_capacity(&[term("cgroup_cpu.usage")], &[term("cgroup_cpu.quota")])],
         caveat: "An average: a group far below its quota over a second may hit it in single periods of 100 ms.",
         manual: "systemd-cgtop -c",
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "cgroup.cpu.periods.count",
@@ -54,6 +56,7 @@ pub(super) const METRICS: &[MetricDef] = &[
         sources: &[Formula::change(&[term("cgroup_cpu.periods")])],
         caveat: "Periods in which the group was idle are not counted.",
         manual: "cat /sys/fs/cgroup/GROUP/cpu.stat",
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "cgroup.cpu.throttled_periods.count",
@@ -63,6 +66,7 @@ pub(super) const METRICS: &[MetricDef] = &[
         sources: &[Formula::change(&[term("cgroup_cpu.throttled_periods")])],
         caveat: "Says nothing about how long the group was stopped.",
         manual: "cat /sys/fs/cgroup/GROUP/cpu.stat",
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "cgroup.cpu.throttled_periods.ratio",
@@ -72,6 +76,7 @@ pub(super) const METRICS: &[MetricDef] = &[
         sources: &[Formula::ratio(&[term("cgroup_cpu.throttled_periods")], &[term("cgroup_cpu.periods")])],
         caveat: "Only periods in which the group had runnable tasks count.",
         manual: "cat /sys/fs/cgroup/GROUP/cpu.stat",
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "cgroup.cpu.throttled_time.ratio",
@@ -81,6 +86,7 @@ pub(super) const METRICS: &[MetricDef] = &[
         sources: &[Formula::rate(&[term("cgroup_cpu.throttled")])],
         caveat: "Summed over CPUs, so it may exceed 1; threads that wait for a CPU without being stopped are not in it.",
         manual: "cat /sys/fs/cgroup/GROUP/cpu.stat",
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "cgroup.cpu.held_from_above.ratio",
@@ -91,6 +97,7 @@ pub(super) const METRICS: &[MetricDef] = &[
         sources: &[Formula::rate(&[term("cgroup_cpu.held"), minus("cgroup_cpu.held_by_itself")])],
         caveat: "Needs cpu.stat.local (Linux 6.6); summed over CPUs.",
         manual: "cat /sys/fs/cgroup/cpu.stat.local",
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "cgroup.cpu.pressure.full.ratio",
@@ -100,5 +107,6 @@ pub(super) const METRICS: &[MetricDef] = &[
         sources: &[Formula::rate(&[term("cgroup_cpu.stalled")])],
         caveat: "Contains both throttling and waiting for busy CPUs.",
         manual: "cat /sys/fs/cgroup/GROUP/cpu.pressure",
+        ..MetricDef::EMPTY
     },
 ];

@@ -45,6 +45,7 @@ pub(super) const METRICS: &[MetricDef] = &[
         sources: &[Formula::level(&[term("cgroup_memory.limit")])],
         caveat: "A group above may allow less.",
         manual: "cat /sys/fs/cgroup/GROUP/memory.max",
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "cgroup.memory.used.bytes",
@@ -55,6 +56,7 @@ pub(super) const METRICS: &[MetricDef] = &[
         caveat: "Page cache is not in it. On v1 kernel memory is not in it either, since v1 does not say what of it \
                  can be freed.",
         manual: STAT,
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "cgroup.memory.used_of_limit.ratio",
@@ -65,6 +67,7 @@ pub(super) const METRICS: &[MetricDef] = &[
         caveat: "memory.current is no measure for this: it contains page cache, and stands near the limit in healthy \
                  groups.",
         manual: STAT,
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "cgroup.memory.charged_of_limit.ratio",
@@ -74,6 +77,7 @@ pub(super) const METRICS: &[MetricDef] = &[
         sources: &[Formula::level_ratio(&[term("cgroup_memory.charged")], &[term("cgroup_memory.limit")])],
         caveat: "Near 1 is normal for a group that reads or writes files.",
         manual: "cat /sys/fs/cgroup/GROUP/memory.current",
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "cgroup.memory.limit_hits.count",
@@ -83,6 +87,7 @@ pub(super) const METRICS: &[MetricDef] = &[
         sources: &[Formula::change(&[term("cgroup_memory.limit_hits")])],
         caveat: "Making room by dropping old page cache is cheap, and normal for a group that reads files.",
         manual: EVENTS,
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "cgroup.memory.high.count",
@@ -92,6 +97,7 @@ pub(super) const METRICS: &[MetricDef] = &[
         sources: &[Formula::change(&[term("cgroup_memory.high")])],
         caveat: "Only v2 has memory.high.",
         manual: EVENTS,
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "cgroup.memory.limit_failures.count",
@@ -104,6 +110,7 @@ pub(super) const METRICS: &[MetricDef] = &[
         ],
         caveat: "v1 does not count these; there every hit of the limit is taken, which is more.",
         manual: EVENTS,
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "cgroup.memory.oom_kill.count",
@@ -113,6 +120,7 @@ pub(super) const METRICS: &[MetricDef] = &[
         sources: &[Formula::change(&[term("cgroup_memory.oom_kill")])],
         caveat: "The limit behind it may be that of a group above, or the machine's memory.",
         manual: EVENTS,
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "cgroup.memory.oom_kill_so_far.count",
@@ -122,6 +130,7 @@ pub(super) const METRICS: &[MetricDef] = &[
         sources: &[Formula::level(&[term("cgroup_memory.oom_kill_so_far")])],
         caveat: "Old kills say nothing about now.",
         manual: EVENTS,
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "cgroup.memory.refaults.per_second",
@@ -131,6 +140,7 @@ pub(super) const METRICS: &[MetricDef] = &[
         sources: &[Formula::rate(&[term("cgroup_memory.refaults")])],
         caveat: "Reading a file that is larger than the limit again and again counts too.",
         manual: STAT,
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "cgroup.memory.major_faults.per_second",
@@ -140,6 +150,7 @@ pub(super) const METRICS: &[MetricDef] = &[
         sources: &[Formula::rate(&[term("cgroup_memory.major_faults")])],
         caveat: "Starting programs causes them without any shortage.",
         manual: STAT,
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "cgroup.memory.pressure.some.ratio",
@@ -149,6 +160,7 @@ pub(super) const METRICS: &[MetricDef] = &[
         sources: &[Formula::rate(&[term("cgroup_memory.stalled_some")])],
         caveat: "Grows with the number of tasks.",
         manual: PRESSURE,
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "cgroup.memory.pressure.full.ratio",
@@ -158,5 +170,6 @@ pub(super) const METRICS: &[MetricDef] = &[
         sources: &[Formula::rate(&[term("cgroup_memory.stalled_full")])],
         caveat: "0 as long as any task of the group makes progress.",
         manual: PRESSURE,
+        ..MetricDef::EMPTY
     },
 ];

@@ -3,7 +3,7 @@
 use crate::def::{Cadence, Collect, CollectorDef, Sink};
 use rdiag_kernel::host::Host;
 use rdiag_model::metric::{Formula, MetricDef, SeriesDef, SeriesKind, Term, term};
-use rdiag_model::{RawUnit, Reason, Unavailable, Unit};
+use rdiag_model::{Deed, RawUnit, Reason, Unavailable, Unit};
 use rdiag_proc::{CpuTimes, cpu_line};
 
 pub(super) static COLLECTOR: CollectorDef = CollectorDef {
@@ -200,6 +200,7 @@ const METRICS: &[MetricDef] = &[
         )],
         caveat: "A thread that migrates shows on no single CPU.",
         manual: "mpstat -P ALL 1 10",
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "cpu.core.interrupt.ratio",
@@ -209,6 +210,8 @@ const METRICS: &[MetricDef] = &[
         sources: &[Formula::ratio(&[term("cpu_stat.core_irq"), term("cpu_stat.core_softirq")], CORE_TOTAL)],
         caveat: "Sampled by the tick unless the kernel accounts interrupt time: may read 0 while interrupts eat CPU.",
         manual: "mpstat -P ALL 1 10",
+        deed: Some(Deed { verb: "took", of: "the interrupt time of all CPUs", ..Deed::USUAL }),
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "cpu.core.softirq.ratio",
@@ -218,6 +221,7 @@ const METRICS: &[MetricDef] = &[
         sources: &[Formula::ratio(&[term("cpu_stat.core_softirq")], CORE_TOTAL)],
         caveat: "What ksoftirqd does is in it too.",
         manual: "mpstat -P ALL 1 10",
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "cpu.core.nice.ratio",
@@ -227,6 +231,7 @@ const METRICS: &[MetricDef] = &[
         sources: &[Formula::ratio(&[term("cpu_stat.core_nice")], CORE_TOTAL)],
         caveat: "Only nice values above 0 count.",
         manual: "mpstat -P ALL 1 10",
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "cpu.core.idle.ratio",
@@ -236,6 +241,7 @@ const METRICS: &[MetricDef] = &[
         sources: &[Formula::ratio(&[term("cpu_stat.core_idle"), term("cpu_stat.core_iowait")], CORE_TOTAL)],
         caveat: "A CPU that is set aside from the scheduler is idle on purpose.",
         manual: "mpstat -P ALL 1 10",
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "cpu.core.steal.ratio",
@@ -245,6 +251,7 @@ const METRICS: &[MetricDef] = &[
         sources: &[Formula::ratio(&[term("cpu_stat.core_stolen")], CORE_TOTAL)],
         caveat: "Given only for CPUs from which time was ever stolen.",
         manual: "mpstat -P ALL 1 10",
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "interrupts.hard.per_second",
@@ -263,6 +270,7 @@ const METRICS: &[MetricDef] = &[
         sources: &[Formula::rate(&[term("cpu_stat.softirqs")])],
         caveat: "Trivial ones count as much as long ones.",
         manual: "watch -d cat /proc/softirqs",
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "tasks.waiting_for_io.count",

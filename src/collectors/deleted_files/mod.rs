@@ -18,7 +18,7 @@ use super::processes::reader::Reader;
 use crate::def::{Cadence, Collect, CollectorDef, Sink, untraceable};
 use rdiag_kernel::host::{Host, SourceError};
 use rdiag_model::metric::{Formula, MetricDef, SeriesDef, term};
-use rdiag_model::{Facts, RawUnit, Reason, Unavailable, Unit};
+use rdiag_model::{Deed, Facts, RawUnit, Reason, Unavailable, Unit};
 
 pub(super) static COLLECTOR: CollectorDef = CollectorDef {
     id: "deleted_files",
@@ -46,6 +46,7 @@ const METRICS: &[MetricDef] = &[
         caveat: "Files that are only mapped into memory, or that the kernel itself holds (loop devices, swap), are not \
                  seen; neither are those on network file systems.",
         manual: "lsof +L1",
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "filesystem.deleted_held.bytes",
@@ -55,6 +56,8 @@ const METRICS: &[MetricDef] = &[
         sources: &[Formula::level(&[term("deleted_files.held")])],
         caveat: "A file that several processes have open is counted for the one with the lowest id.",
         manual: "ls -l /proc/PID/fd | grep deleted",
+        deed: Some(Deed { verb: "held", of: "the space of deleted files", ..Deed::USUAL }),
+        ..MetricDef::EMPTY
     },
 ];
 

@@ -52,6 +52,7 @@ pub(super) const METRICS: &[MetricDef] = &[
         caveat: "Not how full it is: a device that serves many requests at once may be busy all the time and take ten \
                  times the work. Kernels before 6.10 sample it by the tick.",
         manual: MANUAL,
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "disk.reads.per_second",
@@ -61,6 +62,7 @@ pub(super) const METRICS: &[MetricDef] = &[
         sources: &[Formula::rate(&[term("diskstats.reads")])],
         caveat: "Requests as the device saw them, after merging.",
         manual: MANUAL,
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "disk.writes.per_second",
@@ -70,6 +72,7 @@ pub(super) const METRICS: &[MetricDef] = &[
         sources: &[Formula::rate(&[term("diskstats.writes")])],
         caveat: "Mostly written back in the background, later than the program wrote it.",
         manual: MANUAL,
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "disk.flushes.per_second",
@@ -79,6 +82,7 @@ pub(super) const METRICS: &[MetricDef] = &[
         sources: &[Formula::rate(&[term("diskstats.flushes")])],
         caveat: "Devices without a write cache need none.",
         manual: MANUAL,
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "disk.read.bytes_per_second",
@@ -88,6 +92,7 @@ pub(super) const METRICS: &[MetricDef] = &[
         sources: &[Formula::rate(&[term("diskstats.read_sectors")])],
         caveat: "Counted when a request completes.",
         manual: MANUAL,
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "disk.write.bytes_per_second",
@@ -97,6 +102,7 @@ pub(super) const METRICS: &[MetricDef] = &[
         sources: &[Formula::rate(&[term("diskstats.write_sectors")])],
         caveat: "Counted when a request completes.",
         manual: MANUAL,
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "disk.discard.bytes_per_second",
@@ -106,6 +112,7 @@ pub(super) const METRICS: &[MetricDef] = &[
         sources: &[Formula::rate(&[term("diskstats.discard_sectors")])],
         caveat: "Nothing is transferred for them.",
         manual: MANUAL,
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "disk.queue.count",
@@ -116,6 +123,7 @@ pub(super) const METRICS: &[MetricDef] = &[
         caveat: "Counted when requests complete: a request that never completes does not show (see \
                  disk.in_flight.count).",
         manual: MANUAL,
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "disk.read_queue.count",
@@ -125,6 +133,7 @@ pub(super) const METRICS: &[MetricDef] = &[
         sources: &[Formula::rate(&[term("diskstats.read_ms")])],
         caveat: "Read-ahead is in it.",
         manual: MANUAL,
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "disk.write_queue.count",
@@ -134,6 +143,7 @@ pub(super) const METRICS: &[MetricDef] = &[
         sources: &[Formula::rate(&[term("diskstats.write_ms")])],
         caveat: "A long queue of background writes delays no task by itself.",
         manual: MANUAL,
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "disk.in_flight.count",
@@ -143,6 +153,7 @@ pub(super) const METRICS: &[MetricDef] = &[
         sources: &[Formula::level(&[term("diskstats.in_flight")])],
         caveat: "One instant per interval; disk.queue.count is the average.",
         manual: MANUAL,
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "disk.read_await.seconds",
@@ -152,6 +163,7 @@ pub(super) const METRICS: &[MetricDef] = &[
         sources: &[Formula::ratio(&[term("diskstats.read_ms")], &[term("diskstats.reads")]).floor(FEWEST)],
         caveat: LATENCY_CAVEAT,
         manual: MANUAL,
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "disk.write_await.seconds",
@@ -161,6 +173,7 @@ pub(super) const METRICS: &[MetricDef] = &[
         sources: &[Formula::ratio(&[term("diskstats.write_ms")], &[term("diskstats.writes")]).floor(FEWEST)],
         caveat: LATENCY_CAVEAT,
         manual: MANUAL,
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "disk.discard_await.seconds",
@@ -170,6 +183,7 @@ pub(super) const METRICS: &[MetricDef] = &[
         sources: &[Formula::ratio(&[term("diskstats.discard_ms")], &[term("diskstats.discards")]).floor(FEWEST)],
         caveat: LATENCY_CAVEAT,
         manual: MANUAL,
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "disk.flush_await.seconds",
@@ -179,6 +193,7 @@ pub(super) const METRICS: &[MetricDef] = &[
         sources: &[Formula::ratio(&[term("diskstats.flush_ms")], &[term("diskstats.flushes")]).floor(FEWEST)],
         caveat: LATENCY_CAVEAT,
         manual: MANUAL,
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "disk.await.seconds",
@@ -192,6 +207,7 @@ pub(super) const METRICS: &[MetricDef] = &[
         .floor(FEWEST)],
         caveat: LATENCY_CAVEAT,
         manual: MANUAL,
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "disk.read_size.bytes",
@@ -201,6 +217,7 @@ pub(super) const METRICS: &[MetricDef] = &[
         sources: &[Formula::ratio(&[term("diskstats.read_sectors")], &[term("diskstats.reads")]).floor(FEWEST)],
         caveat: "Small requests suggest random access; it is no proof.",
         manual: MANUAL,
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "disk.write_size.bytes",
@@ -210,5 +227,6 @@ pub(super) const METRICS: &[MetricDef] = &[
         sources: &[Formula::ratio(&[term("diskstats.write_sectors")], &[term("diskstats.writes")]).floor(FEWEST)],
         caveat: "Small requests suggest random access; it is no proof.",
         manual: MANUAL,
+        ..MetricDef::EMPTY
     },
 ];

@@ -35,6 +35,7 @@ pub(super) const METRICS: &[MetricDef] = &[
         caveat: "At 100 % the administrator may still have reserved blocks; btrfs and ZFS give an estimate, and quotas \
                  do not show.",
         manual: "df",
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "filesystem.available.bytes",
@@ -44,6 +45,7 @@ pub(super) const METRICS: &[MetricDef] = &[
         sources: &[Formula::level(&[term("filesystems.space_available")])],
         caveat: "Without the blocks reserved for the administrator.",
         manual: "df",
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "filesystem.size.bytes",
@@ -53,6 +55,7 @@ pub(super) const METRICS: &[MetricDef] = &[
         sources: &[Formula::level(&[term("filesystems.space_total")])],
         caveat: "Without what it keeps for its own tables.",
         manual: "df",
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "filesystem.inodes.ratio",
@@ -65,6 +68,7 @@ pub(super) const METRICS: &[MetricDef] = &[
         )],
         caveat: "XFS and ZFS make inodes from free space, so there a full disk looks like a lack of inodes.",
         manual: "df -i",
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "filesystem.hung.count",
@@ -74,6 +78,7 @@ pub(super) const METRICS: &[MetricDef] = &[
         sources: &[Formula::level(&[term("filesystems.hung")])],
         caveat: "A dead server, a stuck FUSE daemon or a dying disk look the same.",
         manual: "timeout 2 stat -f MOUNT",
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "filesystem.broken.count",
@@ -83,6 +88,7 @@ pub(super) const METRICS: &[MetricDef] = &[
         sources: &[Formula::level(&[term("filesystems.broken")])],
         caveat: "Missing rights are no error here.",
         manual: "stat -f MOUNT",
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "filesystem.forced_read_only.count",
@@ -92,5 +98,6 @@ pub(super) const METRICS: &[MetricDef] = &[
         sources: &[Formula::level(&[term("filesystems.forced_read_only")])],
         caveat: "Only types that go read-only by themselves after an error are looked at.",
         manual: "findmnt -o TARGET,VFS-OPTIONS,FS-OPTIONS",
+        ..MetricDef::EMPTY
     },
 ];

@@ -14,7 +14,7 @@ use self::search::{Found, Holder, User};
 use crate::def::{Cadence, Collect, CollectorDef, Sink};
 use rdiag_kernel::host::Host;
 use rdiag_model::metric::{Formula, MetricDef, SeriesDef, term};
-use rdiag_model::{RawUnit, Reason, Unavailable, Unit};
+use rdiag_model::{Deed, RawUnit, Reason, Unavailable, Unit};
 
 pub(super) static COLLECTOR: CollectorDef = CollectorDef {
     id: "held_descriptors",
@@ -61,6 +61,7 @@ const METRICS: &[MetricDef] = &[
         )],
         caveat: CAVEAT,
         manual: INSTANCES,
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "fd.inotify.count",
@@ -70,6 +71,7 @@ const METRICS: &[MetricDef] = &[
         sources: &[Formula::level(&[term("held_descriptors.inotify")])],
         caveat: CAVEAT,
         manual: INSTANCES,
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "fd.inotify_limit.count",
@@ -79,6 +81,7 @@ const METRICS: &[MetricDef] = &[
         sources: &[Formula::level(&[term("held_descriptors.inotify_limit")])],
         caveat: "A user namespace may allow less (user.max_inotify_instances).",
         manual: "sysctl fs.inotify.max_user_instances",
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "fd.inotify_watches.ratio",
@@ -91,6 +94,7 @@ const METRICS: &[MetricDef] = &[
         )],
         caveat: CAVEAT,
         manual: WATCHES,
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "fd.inotify_watches.count",
@@ -100,6 +104,7 @@ const METRICS: &[MetricDef] = &[
         sources: &[Formula::level(&[term("held_descriptors.watches")])],
         caveat: CAVEAT,
         manual: WATCHES,
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "fd.inotify_watches_limit.count",
@@ -109,6 +114,7 @@ const METRICS: &[MetricDef] = &[
         sources: &[Formula::level(&[term("held_descriptors.watches_limit")])],
         caveat: "A user namespace may allow less (user.max_inotify_watches).",
         manual: "sysctl fs.inotify.max_user_watches",
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "tasks.ptys_process.count",
@@ -118,6 +124,8 @@ const METRICS: &[MetricDef] = &[
         sources: &[Formula::level(&[term("held_descriptors.ptys")])],
         caveat: "The five processes with the most.",
         manual: "find /proc/[0-9]*/fd -lname '/dev/*ptmx' | cut -d/ -f3 | sort | uniq -c | sort -n",
+        deed: Some(Deed { verb: "held", of: "the pseudo-terminals", ..Deed::USUAL }),
+        ..MetricDef::EMPTY
     },
 ];
 

@@ -1,7 +1,7 @@
 //! What is recorded of an interface, and what follows from it.
 
 use rdiag_model::metric::{Formula, MetricDef, SeriesDef, Term, optional, term, times};
-use rdiag_model::{RawUnit, Unit};
+use rdiag_model::{Deed, RawUnit, Unit};
 
 const fn count(name: &'static str, source: &'static str) -> SeriesDef {
     SeriesDef::counter(name, RawUnit::Count, source)
@@ -52,6 +52,7 @@ pub(super) const METRICS: &[MetricDef] = &[
         sources: &[Formula::rate(&[term("interfaces.receive_bytes")])],
         caveat: STACKED,
         manual: "sar -n DEV 1 10",
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "network.interface.transmit.bytes_per_second",
@@ -61,6 +62,7 @@ pub(super) const METRICS: &[MetricDef] = &[
         sources: &[Formula::rate(&[term("interfaces.transmit_bytes")])],
         caveat: STACKED,
         manual: "sar -n DEV 1 10",
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "network.interface.receive.per_second",
@@ -70,6 +72,7 @@ pub(super) const METRICS: &[MetricDef] = &[
         sources: &[Formula::rate(&[term("interfaces.receive_packets")])],
         caveat: MERGED,
         manual: "sar -n DEV 1 10",
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "network.interface.transmit.per_second",
@@ -79,6 +82,7 @@ pub(super) const METRICS: &[MetricDef] = &[
         sources: &[Formula::rate(&[term("interfaces.transmit_packets")])],
         caveat: MERGED,
         manual: "sar -n DEV 1 10",
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "network.interface.virtual_transmit_drops.count",
@@ -88,6 +92,8 @@ pub(super) const METRICS: &[MetricDef] = &[
         sources: &[Formula::change(&[term("interfaces.virtual_transmit_drops")])],
         caveat: "Packets sent into a peer that is down count too.",
         manual: "ip -s link",
+        deed: Some(Deed { verb: "made", of: "the drops of virtual interfaces", ..Deed::USUAL }),
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "network.interface.speed.bytes_per_second",
@@ -97,6 +103,7 @@ pub(super) const METRICS: &[MetricDef] = &[
         sources: &[Formula::level(LINK)],
         caveat: "Virtual devices often report none; a limit set by tc or by the hypervisor does not show.",
         manual: "cat /sys/class/net/IF/speed",
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "network.interface.receive_utilization.ratio",
@@ -109,6 +116,7 @@ pub(super) const METRICS: &[MetricDef] = &[
         )],
         caveat: "Merged packets hide some of the overhead; bursts shorter than the interval do not show.",
         manual: "sar -n DEV 1 10 (rxkB/s against the speed)",
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "network.interface.transmit_utilization.ratio",
@@ -122,6 +130,7 @@ pub(super) const METRICS: &[MetricDef] = &[
         caveat: "Packets that the device splits itself hide some of the overhead; bursts shorter than the interval do \
                  not show.",
         manual: "sar -n DEV 1 10 (txkB/s against the speed)",
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "network.interface.errors.count",
@@ -134,6 +143,7 @@ pub(super) const METRICS: &[MetricDef] = &[
         ])],
         caveat: "Drivers differ in what they count; some include frames missed because no buffer was free.",
         manual: "ip -s -s link; sar -n EDEV 1 10",
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "network.interface.ring_drops.count",
@@ -147,6 +157,7 @@ pub(super) const METRICS: &[MetricDef] = &[
         ])],
         caveat: "The sum of three counters: a driver may count one frame in two of them.",
         manual: "ip -s -s link (missed, fifo, overrun)",
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "network.interface.receive_drops.count",
@@ -159,6 +170,7 @@ pub(super) const METRICS: &[MetricDef] = &[
         ])],
         caveat: "Frames of protocols or VLANs that are not configured here count too: not 0 on many healthy networks.",
         manual: "ip -s link (dropped)",
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "network.interface.transmit_drops.count",
@@ -168,6 +180,7 @@ pub(super) const METRICS: &[MetricDef] = &[
         sources: &[Formula::change(&[term("interfaces.device_transmit_drops")])],
         caveat: "Drops of the queueing discipline above the driver are not in it (tc -s qdisc).",
         manual: "ip -s link (dropped); tc -s qdisc",
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "network.interface.carrier_changes.count",
@@ -177,6 +190,7 @@ pub(super) const METRICS: &[MetricDef] = &[
         sources: &[Formula::change(&[term("interfaces.device_carrier_changes")])],
         caveat: "An administrator's `ip link set down` counts too.",
         manual: "cat /sys/class/net/IF/carrier_changes",
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "network.interface.half_duplex.count",
@@ -186,5 +200,6 @@ pub(super) const METRICS: &[MetricDef] = &[
         sources: &[Formula::level(&[term("interfaces.device_half_duplex")])],
         caveat: "Virtual devices do not say.",
         manual: "cat /sys/class/net/IF/duplex",
+        ..MetricDef::EMPTY
     },
 ];

@@ -1,7 +1,7 @@
 //! The series and metrics of the kernel's tables.
 
 use rdiag_model::metric::{Formula, MetricDef, SeriesDef, term};
-use rdiag_model::{RawUnit, Unit};
+use rdiag_model::{Deed, RawUnit, Unit};
 
 pub(super) const SERIES: &[SeriesDef] = &[
     SeriesDef::gauge("kernel_tables.keys", RawUnit::Count, "/proc/key-users, field 4"),
@@ -36,6 +36,7 @@ pub(super) const METRICS: &[MetricDef] = &[
         sources: &[Formula::level_ratio(&[term("kernel_tables.keys")], &[term("kernel_tables.keys_limit")])],
         caveat: OF_KEYS,
         manual: KEYS,
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "kernel.keys.count",
@@ -45,6 +46,7 @@ pub(super) const METRICS: &[MetricDef] = &[
         sources: &[Formula::level(&[term("kernel_tables.keys")])],
         caveat: OF_KEYS,
         manual: KEYS,
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "kernel.keys_limit.count",
@@ -54,6 +56,7 @@ pub(super) const METRICS: &[MetricDef] = &[
         sources: &[Formula::level(&[term("kernel_tables.keys_limit")])],
         caveat: "Root has a limit of its own.",
         manual: KEYS,
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "kernel.key_bytes.ratio",
@@ -63,6 +66,7 @@ pub(super) const METRICS: &[MetricDef] = &[
         sources: &[Formula::level_ratio(&[term("kernel_tables.key_bytes")], &[term("kernel_tables.key_bytes_limit")])],
         caveat: OF_KEYS,
         manual: KEYS,
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "kernel.ipc.ratio",
@@ -72,6 +76,7 @@ pub(super) const METRICS: &[MetricDef] = &[
         sources: &[Formula::level_ratio(&[term("kernel_tables.ipc")], &[term("kernel_tables.ipc_limit")])],
         caveat: OF_IPC,
         manual: IPC,
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "kernel.ipc.count",
@@ -81,6 +86,7 @@ pub(super) const METRICS: &[MetricDef] = &[
         sources: &[Formula::level(&[term("kernel_tables.ipc")])],
         caveat: OF_IPC,
         manual: IPC,
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "kernel.ipc_limit.count",
@@ -90,6 +96,7 @@ pub(super) const METRICS: &[MetricDef] = &[
         sources: &[Formula::level(&[term("kernel_tables.ipc_limit")])],
         caveat: OF_IPC,
         manual: IPC,
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "filesystem.mounts.ratio",
@@ -126,6 +133,8 @@ pub(super) const METRICS: &[MetricDef] = &[
         sources: &[Formula::level(&[term("kernel_tables.mounts_by")])],
         caveat: "The five types with the most.",
         manual: "findmnt -n -o FSTYPE | sort | uniq -c | sort -n",
+        deed: Some(Deed { verb: "had", of: "the mounts", ..Deed::USUAL }),
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "tasks.ptys.ratio",
@@ -162,5 +171,7 @@ pub(super) const METRICS: &[MetricDef] = &[
         sources: &[Formula::level(&[term("kernel_tables.aio_by")])],
         caveat: "Looked for only from 70 % of fs.aio-max-nr on. A ring is rounded up to whole pages.",
         manual: "grep -c '/\\[aio\\]' /proc/[0-9]*/maps",
+        deed: Some(Deed { verb: "had", of: "the rings for asynchronous I/O", ..Deed::USUAL }),
+        ..MetricDef::EMPTY
     },
 ];

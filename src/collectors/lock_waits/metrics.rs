@@ -1,8 +1,8 @@
 //! What follows from the threads that wait for one lock.
 
 use super::{MOST_IDLE, MOST_THREADS, MOST_WAITING, THREADS, WAITING};
-use rdiag_model::Unit;
 use rdiag_model::metric::{Formula, MetricDef, term};
+use rdiag_model::{Deed, Unit};
 
 const CAVEAT: &str = "Seen at the samples only. Mutexes of glibc, musl and Rust; those of Java, Python and Go \
                       wait as condition variables and semaphores do, and are not seen. A lock that was never handed on does not count.";
@@ -48,6 +48,13 @@ pub(super) const METRICS: &[MetricDef] = &[
         sources: &[Formula::level(&[term(WAITING)])],
         caveat: CAVEAT,
         manual: MANUAL,
+        deed: Some(Deed {
+            verb: "had",
+            of: "the threads that waited for locks",
+            alone: Some(("had", "threads that waited for one lock")),
+            ..Deed::USUAL
+        }),
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "lock.threads.count",
@@ -57,5 +64,6 @@ pub(super) const METRICS: &[MetricDef] = &[
         sources: &[Formula::level(&[term(THREADS)])],
         caveat: CAVEAT,
         manual: MANUAL,
+        ..MetricDef::EMPTY
     },
 ];

@@ -49,6 +49,7 @@ pub(super) const METRICS: &[MetricDef] = &[
         sources: &[Formula::change(&[term("nfs.requests")])],
         caveat: "What the page cache and the cache of attributes answer needs none.",
         manual: MANUAL,
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "filesystem.nfs.reads.per_second",
@@ -58,6 +59,7 @@ pub(super) const METRICS: &[MetricDef] = &[
         sources: &[Formula::rate(&[term("nfs.reads")])],
         caveat: "What the page cache answers needs none.",
         manual: MANUAL,
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "filesystem.nfs.read_round_trip.seconds",
@@ -67,6 +69,7 @@ pub(super) const METRICS: &[MetricDef] = &[
         sources: &[Formula::ratio(&[term("nfs.read_round_trip_ms")], &[term("nfs.reads")]).floor(FEWEST)],
         caveat: ROUND_TRIP,
         manual: MANUAL,
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "filesystem.nfs.read_execute.seconds",
@@ -76,6 +79,7 @@ pub(super) const METRICS: &[MetricDef] = &[
         sources: &[Formula::ratio(&[term("nfs.read_execute_ms")], &[term("nfs.reads")]).floor(FEWEST)],
         caveat: EXECUTE,
         manual: MANUAL,
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "filesystem.nfs.reads_outstanding.count",
@@ -85,6 +89,7 @@ pub(super) const METRICS: &[MetricDef] = &[
         sources: &[Formula::rate(&[term("nfs.read_execute_ms")])],
         caveat: OUTSTANDING,
         manual: MANUAL,
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "filesystem.nfs.writes.per_second",
@@ -94,6 +99,7 @@ pub(super) const METRICS: &[MetricDef] = &[
         sources: &[Formula::rate(&[term("nfs.writes")])],
         caveat: "Mostly written back in the background, later than the program wrote it.",
         manual: MANUAL,
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "filesystem.nfs.write_round_trip.seconds",
@@ -103,6 +109,7 @@ pub(super) const METRICS: &[MetricDef] = &[
         sources: &[Formula::ratio(&[term("nfs.write_round_trip_ms")], &[term("nfs.writes")]).floor(FEWEST)],
         caveat: ROUND_TRIP,
         manual: MANUAL,
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "filesystem.nfs.write_execute.seconds",
@@ -112,6 +119,7 @@ pub(super) const METRICS: &[MetricDef] = &[
         sources: &[Formula::ratio(&[term("nfs.write_execute_ms")], &[term("nfs.writes")]).floor(FEWEST)],
         caveat: EXECUTE,
         manual: MANUAL,
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "filesystem.nfs.writes_outstanding.count",
@@ -121,6 +129,7 @@ pub(super) const METRICS: &[MetricDef] = &[
         sources: &[Formula::rate(&[term("nfs.write_execute_ms")])],
         caveat: OUTSTANDING,
         manual: MANUAL,
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "filesystem.nfs.lookups.per_second",
@@ -130,6 +139,7 @@ pub(super) const METRICS: &[MetricDef] = &[
         sources: &[Formula::rate(&[term("nfs.lookups")])],
         caveat: "GETATTR, LOOKUP and ACCESS; what the client remembers needs none.",
         manual: MANUAL,
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "filesystem.nfs.lookup_round_trip.seconds",
@@ -139,6 +149,7 @@ pub(super) const METRICS: &[MetricDef] = &[
         sources: &[Formula::ratio(&[term("nfs.lookup_round_trip_ms")], &[term("nfs.lookups")]).floor(FEWEST)],
         caveat: ROUND_TRIP,
         manual: MANUAL,
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "filesystem.nfs.lookup_execute.seconds",
@@ -148,6 +159,7 @@ pub(super) const METRICS: &[MetricDef] = &[
         sources: &[Formula::ratio(&[term("nfs.lookup_execute_ms")], &[term("nfs.lookups")]).floor(FEWEST)],
         caveat: EXECUTE,
         manual: MANUAL,
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "filesystem.nfs.lookups_outstanding.count",
@@ -157,6 +169,7 @@ pub(super) const METRICS: &[MetricDef] = &[
         sources: &[Formula::rate(&[term("nfs.lookup_execute_ms")])],
         caveat: OUTSTANDING,
         manual: MANUAL,
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "filesystem.nfs.queue.seconds",
@@ -166,6 +179,7 @@ pub(super) const METRICS: &[MetricDef] = &[
         sources: &[Formula::ratio(&[term("nfs.awaited_queue_ms")], &[term("nfs.awaited")]).floor(FEWEST)],
         caveat: "Writes are left out: background write-back queues many, and no task waits for them.",
         manual: MANUAL,
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "filesystem.nfs.queued.count",
@@ -175,6 +189,7 @@ pub(super) const METRICS: &[MetricDef] = &[
         sources: &[Formula::rate(&[term("nfs.awaited_queue_ms")])],
         caveat: OUTSTANDING,
         manual: MANUAL,
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "filesystem.nfs.backlog.count",
@@ -184,6 +199,7 @@ pub(super) const METRICS: &[MetricDef] = &[
         sources: &[Formula::ratio(&[term("nfs.backlog")], &[term("nfs.sends")]).floor(FEWEST)],
         caveat: "Mounts of one server share its connections. The wait for a slot of an NFS 4.1 session is not in it.",
         manual: MANUAL,
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "filesystem.nfs.retransmits.count",
@@ -193,6 +209,7 @@ pub(super) const METRICS: &[MetricDef] = &[
         sources: &[Formula::change(&[term("nfs.retransmits")])],
         caveat: "Lost packets on TCP do not count: the network's own retransmission comes first.",
         manual: MANUAL,
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "filesystem.nfs.timeouts.count",
@@ -202,5 +219,6 @@ pub(super) const METRICS: &[MetricDef] = &[
         sources: &[Formula::change(&[term("nfs.timeouts")])],
         caveat: "Counted when the request ends at last.",
         manual: MANUAL,
+        ..MetricDef::EMPTY
     },
 ];

@@ -19,7 +19,7 @@ use super::tcp_udp::column;
 use crate::def::{Cadence, Collect, CollectorDef, Sink};
 use rdiag_kernel::host::{Host, socket_owners};
 use rdiag_model::metric::{Formula, MetricDef, SeriesDef, term};
-use rdiag_model::{RawUnit, Reason, Unavailable, Unit};
+use rdiag_model::{Deed, RawUnit, Reason, Unavailable, Unit};
 
 pub(super) static COLLECTOR: CollectorDef = CollectorDef {
     id: "outgoing_tcp",
@@ -91,6 +91,8 @@ const METRICS: &[MetricDef] = &[
         sources: &[Formula::level(&[term("outgoing_tcp.unanswered_by")])],
         caveat: "The 64 destinations with the most.",
         manual: SYN_SENT,
+        deed: Some(Deed { verb: "made", of: "the unanswered connection attempts", ..Deed::USUAL }),
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "network.ports.ratio",
@@ -128,6 +130,8 @@ const METRICS: &[MetricDef] = &[
         sources: &[Formula::level(&[term("outgoing_tcp.ports_towards")])],
         caveat: AT_LEAST,
         manual: PORTS,
+        deed: Some(Deed { verb: "had", of: "the outgoing connections", ..Deed::USUAL }),
+        ..MetricDef::EMPTY
     },
 ];
 

@@ -84,6 +84,7 @@ const METRICS: &[MetricDef] = &[
         sources: &[Formula::level(&[term(DEVICE)])],
         caveat: "Of devices that counted any. Both ends of a link may count the same error.",
         manual: MANUAL,
+        ..MetricDef::EMPTY
     },
 ];
 

@@ -1,7 +1,7 @@
 //! What the collector yields: the columns of the table of processes as metrics, and counts of processes.
 
 use rdiag_model::metric::{Formula, MetricDef, ProcessField, SeriesDef, Source, term};
-use rdiag_model::{RawUnit, Unit};
+use rdiag_model::{Deed, RawUnit, Unit};
 
 pub(super) const SERIES: &[SeriesDef] = &[
     SeriesDef::gauge("processes.total", RawUnit::Count, "/proc, directories of processes"),
@@ -25,6 +25,15 @@ pub(super) const METRICS: &[MetricDef] = &[
         sources: &[Formula::process(ProcessField::Cpu)],
         caveat: "What no process can be charged with is a row of its own: short-lived ones, interrupts.",
         manual: "pidstat -u 1 10",
+        deed: Some(Deed {
+            verb: "used",
+            of: "the busy CPU time",
+            alone: Some(("used", "of CPU time")),
+            unattributed: "interrupts, short-lived or hidden processes",
+            unused: "Not used (idle, iowait, steal)",
+            ..Deed::USUAL
+        }),
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "process.cpu.ratio",
@@ -34,6 +43,8 @@ pub(super) const METRICS: &[MetricDef] = &[
         sources: &[Formula::process_rate(ProcessField::Cpu)],
         caveat: "Above 1 with several threads. Counted in ticks: 1 % of a CPU is the least that shows in a second.",
         manual: "pidstat -u 1 10",
+        deed: Some(Deed { verb: "used", of: "the busy CPU time", alone: Some(("used", "of CPU time")), ..Deed::USUAL }),
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "process.unseen_cpu.ratio",
@@ -52,6 +63,13 @@ pub(super) const METRICS: &[MetricDef] = &[
         sources: &[Formula::process(ProcessField::RunDelay)],
         caveat: "Added when the thread gets a CPU: one that still waits shows nothing. Of at most 256 threads.",
         manual: "perf sched record sleep 10; perf sched timehist, or cat /proc/PID/task/*/schedstat twice",
+        deed: Some(Deed {
+            verb: "did",
+            of: "the waiting for a CPU",
+            alone: Some(("waited", "for a CPU")),
+            ..Deed::USUAL
+        }),
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "process.read.bytes",
@@ -61,6 +79,13 @@ pub(super) const METRICS: &[MetricDef] = &[
         sources: &[Formula::process(ProcessField::ReadBytes)],
         caveat: "Reads from the page cache do not count; network file systems may not count.",
         manual: "pidstat -d 1 10",
+        deed: Some(Deed {
+            verb: "did",
+            of: "the reading from storage",
+            alone: Some(("read", "from storage")),
+            ..Deed::USUAL
+        }),
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "process.write.bytes",
@@ -70,6 +95,13 @@ pub(super) const METRICS: &[MetricDef] = &[
         sources: &[Formula::process(ProcessField::WriteBytes)],
         caveat: "Counted when a page is dirtied, not when it reaches the device; writes by kernel threads are theirs.",
         manual: "pidstat -d 1 10",
+        deed: Some(Deed {
+            verb: "did",
+            of: "the writing to storage",
+            alone: Some(("wrote", "to storage")),
+            ..Deed::USUAL
+        }),
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "process.resident.bytes",
@@ -80,6 +112,16 @@ pub(super) const METRICS: &[MetricDef] = &[
         caveat: "Shared pages count in every process that has them, so the sum over processes is more than the memory \
                  used.",
         manual: "ps -eo pid,rss,comm --sort=-rss",
+        deed: Some(Deed {
+            verb: "held",
+            of: "the resident memory",
+            alone: Some(("held", "of memory")),
+            is_shared: true,
+            unattributed: "kernel, cache that cannot be freed",
+            unused: "Available",
+            ..Deed::USUAL
+        }),
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "process.resident_growth.bytes",
@@ -89,6 +131,8 @@ pub(super) const METRICS: &[MetricDef] = &[
         sources: &[Formula::process(ProcessField::ResidentGrowth)],
         caveat: "Pages that came back from swap count as growth.",
         manual: "pidstat -r 1 10",
+        deed: Some(Deed { verb: "made", of: "the growth of resident memory", ..Deed::USUAL }),
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "process.swap.bytes",
@@ -98,6 +142,8 @@ pub(super) const METRICS: &[MetricDef] = &[
         sources: &[Formula::process(ProcessField::Swap)],
         caveat: "Shared memory is not in it.",
         manual: "grep VmSwap /proc/PID/status",
+        deed: Some(Deed { verb: "had", of: "the swapped-out memory", ..Deed::USUAL }),
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "process.major_faults.count",
@@ -107,6 +153,8 @@ pub(super) const METRICS: &[MetricDef] = &[
         sources: &[Formula::process(ProcessField::MajorFaults)],
         caveat: "Mapped files being read for the first time count as well as swapped-out memory.",
         manual: "pidstat -r 1 10",
+        deed: Some(Deed { verb: "took", of: "the major page faults", ..Deed::USUAL }),
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "process.minor_faults.count",
@@ -116,6 +164,8 @@ pub(super) const METRICS: &[MetricDef] = &[
         sources: &[Formula::process(ProcessField::MinorFaults)],
         caveat: "Normal for every process that allocates memory.",
         manual: "pidstat -r 1 10",
+        deed: Some(Deed { verb: "took", of: "the minor page faults", ..Deed::USUAL }),
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "process.threads.count",
@@ -125,6 +175,8 @@ pub(super) const METRICS: &[MetricDef] = &[
         sources: &[Formula::process(ProcessField::Threads)],
         caveat: "The level at the end of the window.",
         manual: "ps -eo pid,nlwp,comm --sort=-nlwp",
+        deed: Some(Deed { verb: "had", of: "the threads", ..Deed::USUAL }),
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "process.switches.voluntary.count",
@@ -134,6 +186,8 @@ pub(super) const METRICS: &[MetricDef] = &[
         sources: &[Formula::process(ProcessField::VoluntarySwitches)],
         caveat: "The main thread only.",
         manual: "pidstat -w 1 10",
+        deed: Some(Deed { verb: "made", of: "the voluntary context switches", ..Deed::USUAL }),
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "process.switches.involuntary.count",
@@ -143,6 +197,8 @@ pub(super) const METRICS: &[MetricDef] = &[
         sources: &[Formula::process(ProcessField::InvoluntarySwitches)],
         caveat: "The main thread only.",
         manual: "pidstat -w 1 10",
+        deed: Some(Deed { verb: "made", of: "the involuntary context switches", ..Deed::USUAL }),
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "process.zombie_children.count",
@@ -152,6 +208,8 @@ pub(super) const METRICS: &[MetricDef] = &[
         sources: &[Formula::level(&[term("processes.zombie_children")])],
         caveat: "Only the ten parents with the most.",
         manual: "ps -eo ppid,stat | awk '$2 ~ /^Z/ {print $1}' | sort | uniq -c | sort -rn",
+        deed: Some(Deed { verb: "had", of: "the zombies as children", ..Deed::USUAL }),
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "tasks.processes.count",
@@ -189,6 +247,7 @@ pub(super) const METRICS: &[MetricDef] = &[
         caveat: "The limit of the process with the most threads; others of the user may run under another. Not for \
                  root, nor for users with fewer than 64 threads.",
         manual: "ps -eLo ruid= | sort | uniq -c; grep processes /proc/PID/limits",
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "tasks.user.count",
@@ -198,5 +257,6 @@ pub(super) const METRICS: &[MetricDef] = &[
         sources: &[Formula::level(&[term("processes.of_user")])],
         caveat: "Only the users with the most, and a limit.",
         manual: "ps -eLo ruid= | sort | uniq -c",
+        ..MetricDef::EMPTY
     },
 ];

@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::def::{Cadence, Collect, CollectorDef, Sink};
 use rdiag_kernel::host::{Host, Present, ProcessDir};
 use rdiag_model::metric::{Formula, MetricDef, SeriesDef, term};
-use rdiag_model::{RawUnit, Reason, Unavailable, Unit};
+use rdiag_model::{Deed, RawUnit, Reason, Unavailable, Unit};
 
 pub(super) static COLLECTOR: CollectorDef = CollectorDef {
     id: "stopped_tasks",
@@ -65,6 +65,8 @@ const METRICS: &[MetricDef] = &[
         sources: &[Formula::level(&[term("stopped_tasks.process")])],
         caveat: "The first 20 by id.",
         manual: MANUAL,
+        deed: Some(Deed { state: Some("is stopped"), ..Deed::USUAL }),
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "tasks.stopped_listener.count",
@@ -75,6 +77,8 @@ const METRICS: &[MetricDef] = &[
         caveat: "TCP and Unix sockets. Where open files of other processes may not be read, one of them may listen on \
                  the same socket.",
         manual: MANUAL,
+        deed: Some(Deed { state: Some("is stopped"), ..Deed::USUAL }),
+        ..MetricDef::EMPTY
     },
 ];
 

@@ -50,6 +50,7 @@ const METRICS: &[MetricDef] = &[
         sources: &[Formula::level_ratio(&[term("user_tasks.count")], &[term("user_tasks.limit")])],
         caveat: CAVEAT,
         manual: MANUAL,
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "tasks.limited_user.count",
@@ -59,6 +60,7 @@ const METRICS: &[MetricDef] = &[
         sources: &[Formula::level(&[term("user_tasks.count")])],
         caveat: CAVEAT,
         manual: MANUAL,
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "tasks.limited_user_most.count",
@@ -68,6 +70,7 @@ const METRICS: &[MetricDef] = &[
         sources: &[Formula::level(&[term("user_tasks.limit")])],
         caveat: CAVEAT,
         manual: MANUAL,
+        ..MetricDef::EMPTY
     },
 ];
 

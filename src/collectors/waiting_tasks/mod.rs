@@ -86,6 +86,7 @@ const METRICS: &[MetricDef] = &[
         )],
         caveat: CAVEAT,
         manual: PINNED,
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "cpu.pinned.tasks.count",
@@ -95,6 +96,7 @@ const METRICS: &[MetricDef] = &[
         sources: &[Formula::level(&[term("waiting_tasks.count")])],
         caveat: CAVEAT,
         manual: PINNED,
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "cpu.pinned.busy.ratio",
@@ -104,6 +106,7 @@ const METRICS: &[MetricDef] = &[
         sources: &[Formula::ratio(&[term("waiting_tasks.set_busy")], &[term("waiting_tasks.set_all")])],
         caveat: "Time of all tasks, not of the waiting ones alone.",
         manual: "mpstat -P ALL 1 10",
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "cpu.pinned.elsewhere.ratio",
@@ -113,6 +116,7 @@ const METRICS: &[MetricDef] = &[
         sources: &[Formula::ratio(&[term("waiting_tasks.other_free")], &[term("waiting_tasks.other_all")])],
         caveat: "CPUs that are isolated (isolcpus) do not count: they idle on purpose.",
         manual: "mpstat -P ALL 1 10",
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "cpu.real_time.ratio",
@@ -122,6 +126,7 @@ const METRICS: &[MetricDef] = &[
         sources: &[Formula::rate(&[term("waiting_tasks.real_time")])],
         caveat: "A task counts for the CPU that it was on last.",
         manual: REAL_TIME,
+        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "cpu.real_time.wait.ratio",
@@ -134,6 +139,7 @@ const METRICS: &[MetricDef] = &[
         )],
         caveat: CAVEAT,
         manual: REAL_TIME,
+        ..MetricDef::EMPTY
     },
 ];
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::membership::{self, GroupUse};
-use rdiag_model::{Culprit, Metrics, Reading, Stats};
+use rdiag_model::{Culprit, DeedOfMetric, Metrics, Reading, Stats};
 
 /// What stands for the small rows of a table together.
 pub(super) const OTHERS: &str = "(others)";
@@ -107,6 +107,7 @@ pub(super) fn top(
         value: Some(value),
         unit: Some(*unit),
         metric: Some(metric.to_owned()),
+        deed: DeedOfMetric::default(),
         labels: names,
     })
 }
@@ -152,6 +153,7 @@ pub(super) fn named_by_log(subjects: &[String]) -> Option<Culprit> {
         value: None,
         unit: None,
         metric: None,
+        deed: DeedOfMetric::default(),
         labels: BTreeMap::new(),
     })
 }

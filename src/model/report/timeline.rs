@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Status, Unit};
+use crate::{DeedOfMetric, Status, Unit};
 
 /// What the host did from the start of the first window to the end of the last.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -82,6 +82,9 @@ pub struct Band {
 pub struct Consumers {
     /// Metric id.
     pub metric: String,
+    /// What that metric calls what is left.
+    #[serde(skip)]
+    pub deed: DeedOfMetric,
     /// What it shows: `CPU time`.
     pub title: String,
     /// Base unit.

@@ -47,6 +47,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
             caveat: "Reads and writes together; background writes may hide behind many fast reads, and the other way \
                      round.",
             manual: "biolatency -D 10 1",
+            ..MetricDef::EMPTY
         },
         MetricDef {
             id: "biolatency.mean.seconds",
@@ -56,6 +57,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
             sources: &[Formula::probe(Pick::Mean("latency"))],
             caveat: "Without the time that requests wait before they are issued, which iostat's await includes.",
             manual: "biolatency -D 10 1",
+            ..MetricDef::EMPTY
         },
     ],
     start: |context| Ok(Box::new(BioLatency(Latencies::start(context, context.params.flag("flags"))?))),

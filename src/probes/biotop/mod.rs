@@ -11,7 +11,7 @@ use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{Global, Object, include_bytes_aligned};
 use rdiag_model::metric::Pick;
 use rdiag_model::probe::{Output, ProbeTable};
-use rdiag_model::{Formula, MetricDef, Unavailable, Unit};
+use rdiag_model::{Deed, Formula, MetricDef, Unavailable, Unit};
 
 pub(super) static PROBE: ProbeDef = ProbeDef {
     id: "biotop",
@@ -43,6 +43,8 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
             sources: &[Formula::probe(Pick::Column("processes", "time"))],
             caveat: "Background writes count for the kernel thread that writes them back.",
             manual: "biotop 10 1",
+            deed: Some(Deed { verb: "had", of: "the time of requests in the device", is_by_file: true, ..Deed::USUAL }),
+            ..MetricDef::EMPTY
         },
         MetricDef {
             id: "biotop.io.bytes",
@@ -52,6 +54,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
             sources: &[Formula::probe(Pick::Column("processes", "bytes"))],
             caveat: "Background writes count for the kernel thread that writes them back.",
             manual: "biotop 10 1",
+            ..MetricDef::EMPTY
         },
     ],
     start,

@@ -69,6 +69,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
             sources: &[Formula::probe(Pick::Column("counts", "per_second"))],
             caveat: "The keys with most; the others are summed up.",
             manual: "bpftrace -e 'tracepoint:GROUP:EVENT { @[comm] = count(); }'",
+            ..MetricDef::EMPTY
         },
     ],
     start: |context| counting::start(context, Kind::Sums),

@@ -47,6 +47,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
             sources: &[Formula::probe(Pick::Column("drops", "packets"))],
             caveat: "Some are no loss: see the caveats of the probe drops.",
             manual: "perf record -e skb:kfree_skb -a -- sleep 10; perf script",
+            ..MetricDef::EMPTY
         },
         MetricDef {
             id: "drops.udp.count",
@@ -56,6 +57,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
             sources: &[Formula::probe(Pick::Column("receivers", "datagrams"))],
             caveat: "Before Linux 6.8 only sockets of IPv4.",
             manual: "ss -uanmp (the last number of skmem)",
+            ..MetricDef::EMPTY
         },
     ],
     start,

@@ -9,7 +9,7 @@ use rdiag_kernel::host::{Host, secrets};
 use rdiag_kernel::mechanism::ebpf::{Hook, Object, include_bytes_aligned, words};
 use rdiag_model::metric::Pick;
 use rdiag_model::probe::{Cell, Column, Output};
-use rdiag_model::{Formula, MetricDef, Unavailable, Unit};
+use rdiag_model::{Deed, Formula, MetricDef, Unavailable, Unit};
 use short::ShortLived;
 
 pub(super) static PROBE: ProbeDef = ProbeDef {
@@ -64,6 +64,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
             sources: &[Formula::probe(Pick::Column("short_lived", "cpu"))],
             caveat: "The CPU time that their parent spent on starting them is the parent's own.",
             manual: "execsnoop-bpfcc; perf trace -a -e execve",
+            ..MetricDef::EMPTY
         },
         MetricDef {
             id: "execsnoop.short_lived_by_parent.per_second",
@@ -73,6 +74,8 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
             sources: &[Formula::probe(Pick::Column("short_lived", "per_second"))],
             caveat: "A process whose parent ended first is attributed to the process that adopted it.",
             manual: "execsnoop-bpfcc; perf trace -a -e execve",
+            deed: Some(Deed { verb: "started", of: "the short-lived processes", ..Deed::USUAL }),
+            ..MetricDef::EMPTY
         },
     ],
     start,

@@ -12,7 +12,7 @@ use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{Global, Object, include_bytes_aligned, words};
 use rdiag_model::metric::Pick;
 use rdiag_model::probe::{Cell, Column, Output};
-use rdiag_model::{Formula, MetricDef, Unavailable, Unit};
+use rdiag_model::{Deed, Formula, MetricDef, Unavailable, Unit};
 
 pub(super) static PROBE: ProbeDef = ProbeDef {
     id: "fileslower",
@@ -63,6 +63,8 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
             sources: &[Formula::probe(Pick::Column("processes", "time"))],
             caveat: "Several of its threads at once count several times.",
             manual: "fileslower 10",
+            deed: Some(Deed { verb: "did", of: "the waiting in slow file operations", ..Deed::USUAL }),
+            ..MetricDef::EMPTY
         },
     ],
     start,

@@ -31,6 +31,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
             sources: &[Formula::probe(Pick::Percentile("latency", 0.99))],
             caveat: "At most 12.5 % too high. Waiting for a CPU and for locks is in it, not only the disk.",
             manual: "ext4dist 10 1",
+            ..MetricDef::EMPTY
         },
         MetricDef {
             id: "fsdist.mean.seconds",
@@ -40,6 +41,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
             sources: &[Formula::probe(Pick::Mean("latency"))],
             caveat: "What the page cache answers pulls it down; the percentile shows those that were not.",
             manual: "ext4dist 10 1",
+            ..MetricDef::EMPTY
         },
     ],
     start,

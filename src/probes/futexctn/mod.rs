@@ -13,7 +13,7 @@ use rdiag_kernel::mechanism::points;
 use rdiag_kernel::mechanism::symbols::{Piece, Process, Sample, Summary, Symbols, functions, summarize};
 use rdiag_model::metric::Pick;
 use rdiag_model::probe::{Activity, Frame, Histogram, Output};
-use rdiag_model::{Formula, MetricDef, Unavailable, Unit};
+use rdiag_model::{Deed, Formula, MetricDef, Unavailable, Unit};
 use tables::{Blamed, By, Key, Sum};
 
 pub(super) static PROBE: ProbeDef = ProbeDef {
@@ -48,6 +48,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
             sources: &[Formula::probe(Pick::Column("locks", "time"))],
             caveat: "Waiting for work is in it, not only for locks.",
             manual: "strace -f -e trace=futex -T -p PID",
+            ..MetricDef::EMPTY
         },
         MetricDef {
             id: "futexctn.contended.seconds",
@@ -58,6 +59,13 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
             caveat: "Mutexes of glibc, musl and Rust and locks with priority inheritance; others look like waits for \
                      work. A wait for a mutex of Rust counts if the thread's last wait for one was for the same.",
             manual: "strace -f -e trace=futex -T -p PID (FUTEX_WAIT… with value 2 or 0x80000010 (musl), FUTEX_LOCK_PI)",
+            deed: Some(Deed {
+                verb: "did",
+                of: "the waiting for locks",
+                alone: Some(("waited", "for one lock")),
+                ..Deed::USUAL
+            }),
+            ..MetricDef::EMPTY
         },
     ],
     start,

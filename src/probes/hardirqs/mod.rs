@@ -36,6 +36,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
             sources: &[Formula::probe(Pick::Column("handlers", "time"))],
             caveat: "Without the work that it puts off.",
             manual: "hardirqs-bpfcc 10 1",
+            ..MetricDef::EMPTY
         },
         MetricDef {
             id: "hardirqs.handler_share.ratio",
@@ -45,6 +46,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
             sources: &[Formula::probe(Pick::Column("handlers", "share"))],
             caveat: "Without the work that it puts off.",
             manual: "hardirqs-bpfcc 10 1",
+            ..MetricDef::EMPTY
         },
         MetricDef {
             id: "hardirqs.runs.per_second",
@@ -54,6 +56,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
             sources: &[Formula::probe(Pick::Column("handlers", "rate"))],
             caveat: "On a shared line every handler runs, whichever device it was.",
             manual: "watch -d cat /proc/interrupts",
+            ..MetricDef::EMPTY
         },
     ],
     start,

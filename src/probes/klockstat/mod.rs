@@ -57,6 +57,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
             sources: &[Formula::probe(Pick::Column("tasks", "time"))],
             caveat: "Who waits need not be who holds the lock for long.",
             manual: MANUAL,
+            ..MetricDef::EMPTY
         },
         MetricDef {
             id: "klockstat.lock.seconds",
@@ -66,6 +67,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
             sources: &[Formula::probe(Pick::Column("locks", "time"))],
             caveat: "Of all tasks together.",
             manual: MANUAL,
+            ..MetricDef::EMPTY
         },
     ],
     start,

@@ -48,6 +48,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
             sources: &[Formula::probe(Pick::Column("tasks", "time"))],
             caveat: "The tasks that lost most; the others are summed up. Who stalls need not be who took the memory.",
             manual: "drsnoop",
+            ..MetricDef::EMPTY
         },
         MetricDef {
             id: "memstall.p99.seconds",
@@ -57,6 +58,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
             sources: &[Formula::probe(Pick::Percentile("lengths", 0.99))],
             caveat: "At most 12.5 % too high.",
             manual: "drsnoop",
+            ..MetricDef::EMPTY
         },
     ],
     start,

@@ -44,6 +44,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
             sources: &[Formula::probe(Pick::Column("tasks", "rate"))],
             caveat: "The tasks that moved most; the others are summed up.",
             manual: "se.nr_migrations in /proc/PID/task/TID/sched",
+            ..MetricDef::EMPTY
         },
     ],
     start,

@@ -40,6 +40,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
         sources: &[Formula::probe(Pick::Column("processes", "blocked"))],
         caveat: "Summed over its threads; most of it is idle waiting for work in most programs.",
         manual: "bpftrace -e 'tracepoint:sched:sched_switch { @[args->prev_comm, args->prev_state] = count(); }'",
+        ..MetricDef::EMPTY
     }],
     start: |context| start(context, Kind::Blocked),
 };

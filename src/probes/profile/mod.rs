@@ -24,7 +24,7 @@ use rdiag_kernel::mechanism::perf::event::{Event, Every};
 use rdiag_kernel::mechanism::symbols::{Sample, Summary, Symbols, summarize};
 use rdiag_model::metric::Pick;
 use rdiag_model::probe::{Activity, Attachment, Output, ProbeTable};
-use rdiag_model::{Formula, MetricDef, Unavailable, Unit, quantity};
+use rdiag_model::{Deed, Formula, MetricDef, Unavailable, Unit, quantity};
 use tally::{DEPTH, Tally};
 
 pub(super) static PROBE: ProbeDef = ProbeDef {
@@ -101,6 +101,8 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
             caveat: "Of busy CPU time, not of the capacity of the CPUs. Functions that were inlined count as part of \
                      the one that holds them.",
             manual: "perf record -a -F 99 -- sleep 10; perf report --no-children",
+            deed: Some(Deed { verb: "took", of: "the sampled CPU time", ..Deed::USUAL }),
+            ..MetricDef::EMPTY
         },
         MetricDef {
             id: "profile.process_cpu.seconds",
@@ -111,6 +113,8 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
             caveat: "An estimate: a sample stands for 1/hz seconds. With another event than a clock it is a number of \
                      events.",
             manual: "perf record -a -F 99 -- sleep 10; perf report --sort pid,comm",
+            deed: Some(Deed { verb: "used", of: "the sampled CPU time", ..Deed::USUAL }),
+            ..MetricDef::EMPTY
         },
         MetricDef {
             id: "profile.process_kernel.ratio",
@@ -120,6 +124,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
             sources: &[Formula::probe(Pick::Column("processes", "kernel"))],
             caveat: "Interrupts that hit the process are among it.",
             manual: "pidstat -u 1 10",
+            ..MetricDef::EMPTY
         },
         MetricDef {
             id: "profile.kernel.ratio",

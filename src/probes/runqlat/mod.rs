@@ -50,6 +50,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
             sources: &[Formula::probe(Pick::Column("tasks", "wait"))],
             caveat: "The tasks that waited longest; the others are summed up.",
             manual: "the second field of /proc/PID/task/TID/schedstat",
+            ..MetricDef::EMPTY
         },
     ],
     start,

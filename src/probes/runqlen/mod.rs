@@ -62,6 +62,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
             sources: &[Formula::probe(Pick::Column("cpus", "queued"))],
             caveat: "Samples, not events: short queues between them are not seen.",
             manual: "runqlen-bpfcc -C 10 1",
+            ..MetricDef::EMPTY
         },
     ],
     start,

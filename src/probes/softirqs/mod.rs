@@ -30,6 +30,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
             sources: &[Formula::probe(Pick::Column("vectors", "time"))],
             caveat: "Interrupts that come in between count too.",
             manual: "softirqs-bpfcc 10 1",
+            ..MetricDef::EMPTY
         },
         MetricDef {
             id: "softirqs.vector_share.ratio",
@@ -39,6 +40,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
             sources: &[Formula::probe(Pick::Column("vectors", "share"))],
             caveat: "Above 1 where several CPUs are at it.",
             manual: "softirqs-bpfcc 10 1",
+            ..MetricDef::EMPTY
         },
         MetricDef {
             id: "softirqs.runs.per_second",
@@ -48,6 +50,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
             sources: &[Formula::probe(Pick::Column("vectors", "rate"))],
             caveat: "A run may serve many packets, timers or requests.",
             manual: "watch -d cat /proc/softirqs",
+            ..MetricDef::EMPTY
         },
     ],
     start,

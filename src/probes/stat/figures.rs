@@ -336,5 +336,6 @@ pub(super) static METRICS: &[MetricDef] = &[
         sources: &[Formula::probe(Pick::Column("events", "rate"))],
         caveat: "Scaled up if the event had to share its counter.",
         manual: "perf stat -a sleep 10",
+        ..MetricDef::EMPTY
     },
 ];

@@ -6,7 +6,7 @@ use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{Hook, Object, include_bytes_aligned, words};
 use rdiag_model::metric::Pick;
 use rdiag_model::probe::{Output, ProbeTable};
-use rdiag_model::{Formula, MetricDef, Unavailable, Unit};
+use rdiag_model::{Deed, Formula, MetricDef, Unavailable, Unit};
 
 pub(super) static PROBE: ProbeDef = ProbeDef {
     id: "swapin",
@@ -47,6 +47,8 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
             sources: &[Formula::probe(Pick::Column("processes", "time"))],
             caveat: "The processes that lost most; the others are summed up. Who waits need not be who took the memory.",
             manual: MANUAL,
+            deed: Some(Deed { verb: "did", of: "the waiting for swap-in", ..Deed::USUAL }),
+            ..MetricDef::EMPTY
         },
     ],
     start,

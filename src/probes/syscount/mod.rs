@@ -8,7 +8,7 @@ use counters::{Before, Counters};
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{Global, Hook, Object, include_bytes_aligned};
 use rdiag_model::metric::Pick;
-use rdiag_model::{Formula, MetricDef, Unavailable, Unit};
+use rdiag_model::{Deed, Formula, MetricDef, Unavailable, Unit};
 
 /// Threads whose call under way is remembered.
 const THREADS: u32 = 32_768;
@@ -66,6 +66,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
             sources: &[Formula::probe(Pick::Column("calls", "per_second"))],
             caveat: "The calls that were made most; the others are summed up.",
             manual: "perf stat -a -e 'syscalls:sys_exit_*' sleep 10",
+            ..MetricDef::EMPTY
         },
         MetricDef {
             id: "syscount.process.per_second",
@@ -75,6 +76,8 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
             sources: &[Formula::probe(Pick::Column("processes", "per_second"))],
             caveat: "The processes that made most; the others are summed up.",
             manual: "perf stat -e raw_syscalls:sys_exit -p PID sleep 10",
+            deed: Some(Deed { verb: "made", of: "the system calls", ..Deed::USUAL }),
+            ..MetricDef::EMPTY
         },
         MetricDef {
             id: "syscount.call_errors.per_second",
@@ -85,6 +88,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
             caveat: "Many errors are part of normal work: EAGAIN says that there is nothing to read, ENOENT that a \
                      search goes on.",
             manual: "strace -c -p PID (slows the process down many times)",
+            ..MetricDef::EMPTY
         },
         MetricDef {
             id: "syscount.call_time.seconds",
@@ -94,6 +98,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
             sources: &[Formula::probe(Pick::Column("calls", "time"))],
             caveat: "Calls that wait for work to come (poll, futex, read of a socket) lead it on an idle host.",
             manual: "strace -c -p PID (slows the process down many times)",
+            ..MetricDef::EMPTY
         },
     ],
     start,

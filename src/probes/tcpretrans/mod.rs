@@ -11,7 +11,7 @@ use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{Hook, Object, include_bytes_aligned, words};
 use rdiag_model::metric::Pick;
 use rdiag_model::probe::{Cell, Column, Output};
-use rdiag_model::{Formula, MetricDef, Unavailable, Unit};
+use rdiag_model::{Deed, Formula, MetricDef, Unavailable, Unit};
 
 const MANUAL: &str = "ss -tinp (retrans); tcpretrans-bpfcc";
 
@@ -58,6 +58,8 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
             sources: &[Formula::probe(Pick::Column("peers", "segments"))],
             caveat: "Who holds a socket is looked up afterwards.",
             manual: MANUAL,
+            deed: Some(Deed { verb: "had", of: "the retransmitted segments", ..Deed::USUAL }),
+            ..MetricDef::EMPTY
         },
     ],
     start,

@@ -10,7 +10,7 @@ use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{Hook, Object, include_bytes_aligned, words};
 use rdiag_model::metric::Pick;
 use rdiag_model::probe::{Output, ProbeTable};
-use rdiag_model::{Formula, MetricDef, Unavailable, Unit};
+use rdiag_model::{Deed, Formula, MetricDef, Unavailable, Unit};
 
 pub(super) static PROBE: ProbeDef = ProbeDef {
     id: "tcptop",
@@ -52,6 +52,8 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
             sources: &[Formula::probe(Pick::Column("tasks", "rate"))],
             caveat: "Without headers; retransmissions count once.",
             manual: MANUAL,
+            deed: Some(Deed { verb: "carried", of: "the traffic of TCP", ..Deed::USUAL }),
+            ..MetricDef::EMPTY
         },
     ],
     start,

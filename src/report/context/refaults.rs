@@ -1,6 +1,6 @@
 //! Who reads what a control group's memory does not hold.
 
-use rdiag_model::{Culprit, Facts, Finding};
+use rdiag_model::{Culprit, DeedOfMetric, Facts, Finding};
 
 use super::mean;
 
@@ -33,6 +33,7 @@ fn of_group(name: String) -> Culprit {
         value: None,
         unit: None,
         metric: None,
+        deed: DeedOfMetric::default(),
         labels: std::collections::BTreeMap::new(),
     }
 }

@@ -66,6 +66,7 @@ mod tests {
                 value: None,
                 unit: None,
                 metric: None,
+                deed: rdiag_model::DeedOfMetric::default(),
                 labels: BTreeMap::new(),
             });
             complete(&mut found, Some("bash, pid 7"));
@@ -95,6 +96,7 @@ mod tests {
                 value: None,
                 unit: None,
                 metric: None,
+                deed: rdiag_model::DeedOfMetric::default(),
                 labels: BTreeMap::new(),
             });
             found

@@ -127,8 +127,8 @@ pub(super) fn consumers(of: &Consumers, limits: &Limits) -> ConsumersView {
     };
     let rest = |name: String, value: f64| RestView { name, value: with_unit(value, of.unit), share: share(value) };
     let others = (of.others_count > 0).then(|| rest(words::plural(of.others_count, "other", "others"), of.others));
-    let unattributed = of.unattributed.map(|value| rest(words::unattributed(&of.metric), value));
-    let unused = of.unused.map(|value| rest(words::unused(&of.metric), value));
+    let unattributed = of.unattributed.map(|value| rest(words::unattributed(of.deed.get()), value));
+    let unused = of.unused.map(|value| rest(of.deed.get().unused.to_owned(), value));
     ConsumersView {
         title: of.title.clone(),
         whole: of.whole_is.clone(),

@@ -1,9 +1,8 @@
 //! Who is behind a finding, and what it did.
 
-use super::deeds::{Deed, REST};
 use super::visible;
-use rdiag_model::Culprit;
 use rdiag_model::quantity::{percent, with_unit};
+use rdiag_model::{Culprit, Deed};
 
 /// Kinds of culprits that are places, and no process, user or group.
 const PLACES: [&str; 11] =
@@ -59,8 +58,8 @@ pub(in crate::report) fn deed(culprit: &Culprit) -> String {
         };
     }
     let metric = culprit.metric.as_deref().unwrap_or_default();
-    let deed = Deed::of(metric);
-    if let Some(state) = deed.and_then(|deed| deed.state) {
+    let deed = culprit.deed.get();
+    if let Some(state) = deed.state {
         return state.to_owned();
     }
     let amount = match (culprit.share, culprit.value, culprit.unit) {
@@ -68,13 +67,13 @@ pub(in crate::report) fn deed(culprit: &Culprit) -> String {
         (None, Some(value), Some(unit)) => with_unit(value, unit),
         _ => return String::new(),
     };
-    let is_shared = culprit.count > 1 && deed.is_some_and(|deed| deed.is_shared);
+    let is_shared = culprit.count > 1 && deed.is_shared;
     let amount = if is_shared { format!("at most {amount}") } else { amount };
-    let own = thing(metric);
-    let (verb, noun) = deed.map_or(("had", own.as_str()), |deed| (deed.verb, deed.of));
+    let verb = deed.verb;
+    let noun = if deed.of.is_empty() { thing(metric) } else { deed.of.to_owned() };
     let label = |label: &str| culprit.labels.get(label).map(|text| visible(text));
     // Of several processes it is the file of the first.
-    let by_file = culprit.count == 1 && deed.is_some_and(|deed| deed.is_by_file);
+    let by_file = culprit.count == 1 && deed.is_by_file;
     let place = label("file").filter(|_| by_file);
     let place = place.map(|file| format!(", mostly for the file {file}")).unwrap_or_default();
     // A share of what a control group did is none of the whole host's.
@@ -85,7 +84,7 @@ pub(in crate::report) fn deed(culprit: &Culprit) -> String {
     match (culprit.share.is_some(), metric.is_empty()) {
         (true, false) => format!("{verb} {amount} {noun}{place}"),
         (true, true) => format!("had {amount} it"),
-        (false, false) => match deed.and_then(|deed| deed.alone) {
+        (false, false) => match deed.alone {
             Some((verb, what)) => format!("{verb} {amount} {what}"),
             None => format!("{verb} {amount} ({noun})"),
         },
@@ -94,13 +93,8 @@ pub(in crate::report) fn deed(culprit: &Culprit) -> String {
 }
 
 /// What was used and is charged to no process that was seen.
-pub(in crate::report) fn unattributed(metric: &str) -> String {
-    format!("Unattributed ({})", Deed::of(metric).map_or(REST, |deed| deed.rest).0)
-}
-
-/// What no process used.
-pub(in crate::report) fn unused(metric: &str) -> String {
-    Deed::of(metric).map_or(REST, |deed| deed.rest).1.to_owned()
+pub(in crate::report) fn unattributed(deed: &Deed) -> String {
+    format!("Unattributed ({})", deed.unattributed)
 }
 
 /// What a metric counts, from its id: `network.udp.queue_drops.count` → `the UDP queue drops`.
@@ -130,13 +124,14 @@ pub(in crate::report) fn culprit(culprit: &Culprit) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{culprit, unattributed, unused};
-    use crate::report::sample::stress;
+    use super::{culprit, unattributed};
+    use crate::report::sample::{deed_of, stress};
     use rdiag_model::Culprit;
 
     fn phrase(kind: &str, name: &str, metric: &str) -> String {
-        let (kind, name, metric) = (kind.to_owned(), name.to_owned(), Some(metric.to_owned()));
-        culprit(&Culprit { kind, name, metric, count: 1, share: Some(0.619), pids: Vec::new(), ..stress() })
+        let (kind, name, deed) = (kind.to_owned(), name.to_owned(), deed_of(metric));
+        let metric = Some(metric.to_owned());
+        culprit(&Culprit { kind, name, metric, deed, count: 1, share: Some(0.619), pids: Vec::new(), ..stress() })
     }
 
     #[test]
@@ -147,18 +142,21 @@ mod tests {
 
     #[test]
     fn what_no_process_is_charged_with_is_told_by_what_it_may_be() {
-        assert_eq!(unattributed("process.cpu.seconds"), "Unattributed (interrupts, short-lived or hidden processes)");
-        assert_eq!(unused("process.cpu.seconds"), "Not used (idle, iowait, steal)");
-        assert_eq!(unattributed("process.resident.bytes"), "Unattributed (kernel, cache that cannot be freed)");
-        assert_eq!(unattributed("process.read.bytes"), "Unattributed (kernel, processes that ended)");
-        assert_eq!([unused("process.resident.bytes"), unused("gone.since")], ["Available", "Available"]);
+        let left = |metric| (unattributed(deed_of(metric).get()), deed_of(metric).get().unused);
+        let of = |what: &str| format!("Unattributed ({what})");
+        let cpu = (of("interrupts, short-lived or hidden processes"), "Not used (idle, iowait, steal)");
+        assert_eq!(left("process.cpu.seconds"), cpu);
+        assert_eq!(left("process.resident.bytes"), (of("kernel, cache that cannot be freed"), "Available"));
+        assert_eq!(left("process.read.bytes"), (of("kernel, processes that ended"), "Available"));
+        assert_eq!(left("gone.since"), (of("kernel, processes that ended"), "Available"));
     }
 
     #[test]
     fn the_file_of_one_culprit_stands_behind_the_metric_that_is_by_file_alone() {
         let phrase = |metric: &str, count| {
             let labels = [("file".to_owned(), "/var/lib/data".to_owned())].into();
-            culprit(&Culprit { metric: Some(metric.into()), count, labels, pids: Vec::new(), ..stress() })
+            let (metric, deed) = (Some(metric.to_owned()), deed_of(metric));
+            culprit(&Culprit { metric, deed, count, labels, pids: Vec::new(), ..stress() })
         };
         let is_told = |metric, count| phrase(metric, count).ends_with(", mostly for the file /var/lib/data");
         assert!(is_told("biotop.io_time.seconds", 1) && !is_told("biotop.io_time.seconds", 2));
@@ -168,7 +166,14 @@ mod tests {
     #[test]
     fn what_several_processes_share_may_be_counted_for_each_and_what_one_holds_is_its_own() {
         let held = |count| {
-            culprit(&Culprit { metric: Some("process.resident.bytes".into()), count, pids: Vec::new(), ..stress() })
+            let deed = deed_of("process.resident.bytes");
+            culprit(&Culprit {
+                metric: Some("process.resident.bytes".into()),
+                deed,
+                count,
+                pids: Vec::new(),
+                ..stress()
+            })
         };
         assert!(held(8).contains(" held at most "), "{}", held(8));
         assert!(!held(1).contains("at most"), "{}", held(1));

@@ -9,7 +9,7 @@ use crate::rules::{Next, Rule};
 use rdiag_model::finding::Threshold;
 use rdiag_model::quantity::with_unit;
 use rdiag_model::{
-    Confidence, Culprit, Evidence, Finding, Kind, LogLine, Reading, Reason, Resource, Status, Unavailable,
+    Confidence, Culprit, DeedOfMetric, Evidence, Finding, Kind, LogLine, Reading, Reason, Resource, Status, Unavailable,
 };
 
 /// What the least share is asked of; of functions or devices a twentieth may be worth knowing.
@@ -80,6 +80,7 @@ impl Judge<'_> {
                 value: None,
                 unit: None,
                 metric: None,
+                deed: DeedOfMetric::default(),
                 labels,
             });
         }
