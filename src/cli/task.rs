@@ -118,7 +118,7 @@ pub(super) fn lives(host: &Host, pids: &[u32]) -> Result<(), Failure> {
         }
         // It may end meanwhile, or be out of sight: then those who observe say so.
         let Ok(status) = host.read(&format!("proc/{pid}/status")) else { continue };
-        let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default().trim();
+        let field = |name: &str| rdiag_proc::field(&status, name).unwrap_or_default();
         let (process, threads) = (field("Tgid:"), field("Threads:"));
         if process.parse().is_ok_and(|process: u32| process != *pid) {
             let hint = format!("name the process: --pid {process}");

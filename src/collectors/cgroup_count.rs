@@ -86,10 +86,9 @@ impl Collect for CgroupCount {
     }
 }
 
-/// Groups in the memory controller's hierarchy: `memory HIERARCHY NUMBER ENABLED`.
+/// Groups in the memory controller's hierarchy.
 fn memory_groups(table: &str) -> Option<u64> {
-    let line = table.lines().find(|line| line.split_whitespace().next() == Some("memory"))?;
-    line.split_whitespace().nth(2)?.parse().ok()
+    rdiag_proc::controllers(table).find(|own| own.name == "memory")?.groups
 }
 
 #[cfg(test)]

@@ -4,8 +4,8 @@
 //! not registered, a series or metric id is used twice, or a metric cites an unknown series. A collector imports what it is made of from
 //! `def.rs` and `sink.rs`, and never the list.
 //!
-//! The procfs crate parses where it reads line by line (`diskstats/row.rs`). Its parsers of whole files refuse a file in which one field is
-//! missing, which a diagnosis must not, so those files have small parsers of their own.
+//! Files of /proc that others read too are parsed by `src/proc`, which says what the crate procfs parses and what it does not; those that
+//! one collector alone reads have small parsers in that collector.
 
 mod block_devices;
 mod blocked_tasks;

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::socket_table::{label_owners, listeners};
 use super::sockets::value;
-use super::tcp_udp::column;
 use crate::def::{Cadence, Collect, CollectorDef, Sink};
 use rdiag_kernel::host::Host;
 use rdiag_model::metric::{Formula, MetricDef, SeriesDef, term};
 use rdiag_model::{Deed, RawUnit, Reason, Unavailable, Unit};
+use rdiag_proc::protocols::column;
 
 pub(super) static COLLECTOR: CollectorDef = CollectorDef {
     id: "listeners",

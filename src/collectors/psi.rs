@@ -10,6 +10,7 @@ use crate::def::{Cadence, Collect, CollectorDef, Sink};
 use rdiag_kernel::host::{Host, SourceError};
 use rdiag_model::metric::{Formula, MetricDef, SeriesDef, term};
 use rdiag_model::{RawUnit, Reason, Unavailable, Unit};
+use rdiag_proc::Pressure;
 
 pub(super) static COLLECTOR: CollectorDef = CollectorDef {
     id: "psi",
@@ -117,7 +118,7 @@ impl Collect for Psi {
                 }
             };
             for (line, series) in lines {
-                match total(&text, line) {
+                match Pressure::parse(text.as_bytes(), line).and_then(|stalls| stalls.total) {
                     Some(microseconds) => {
                         seen = true;
                         out.count(series, "", microseconds);
@@ -153,12 +154,6 @@ fn explain(file: &str, error: &SourceError) -> Unavailable {
     }
 }
 
-/// The `total=` of the line that begins with this word, in microseconds.
-fn total(text: &str, line: &str) -> Option<u64> {
-    let fields = text.lines().find_map(|l| l.strip_prefix(line)?.strip_prefix(' '))?;
-    fields.split_whitespace().find_map(|field| field.strip_prefix("total=")?.parse().ok())
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::testing::{Story, stats};
@@ -189,29 +184,6 @@ mod tests {
             let stats = stats(&metrics, metric, "");
             assert!((stats.mean - share).abs() < 1e-9 && (stats.max - share).abs() < 1e-9, "{metric}: {stats:?}");
         }
-    }
-
-    const TEXT: &str = "some avg10=0.12 avg60=0.82 avg300=1.53 total=24289182\n\
-                        full avg10=0.00 avg60=0.00 avg300=0.00 total=7\n";
-
-    #[test]
-    fn the_total_of_each_line_is_found() {
-        assert_eq!(total(TEXT, "some"), Some(24_289_182));
-        assert_eq!(total(TEXT, "full"), Some(7));
-    }
-
-    #[test]
-    fn columns_may_be_added_or_reordered() {
-        assert_eq!(total("some total=5 avg900=0.00", "some"), Some(5));
-    }
-
-    #[test]
-    fn what_is_missing_cut_or_too_large_gives_nothing() {
-        assert_eq!(total("some avg10=0.12 avg60=0.82\n", "some"), None);
-        assert_eq!(total("some avg10=0.12 total=", "some"), None);
-        assert_eq!(total("some avg10=0.00 total=99999999999999999999999", "some"), None);
-        assert_eq!(total("something total=5", "some"), None);
-        assert_eq!(total("", "full"), None);
     }
 
     #[test]

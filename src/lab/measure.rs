@@ -10,7 +10,8 @@ use super::load::elf::odd_entry;
 use super::reading::{LabMetric, Readings};
 use rdiag_kernel::host::{Host, files};
 use rdiag_own as own;
-use rdiag_proc::{LoadAverage, cpu_line, host_cpu};
+use rdiag_proc::protocols::column;
+use rdiag_proc::{LoadAverage, Pressure, counters, cpu_line, field, host_cpu};
 
 /// How long a thread of the meter sleeps at a time, in seconds.
 const NAP_SECONDS: f64 = 0.005;
@@ -146,7 +147,7 @@ fn ends(host: &Host, subject: &Subject, groups: &[u32]) -> Ends {
     let stat = host.read("proc/stat").unwrap_or_default();
     let total = |resource: &str| {
         let text = host.read(&format!("proc/pressure/{resource}")).ok()?;
-        text.lines().find(|line| line.starts_with("some"))?.rsplit_once("total=")?.1.parse().ok()
+        Pressure::parse(text.as_bytes(), "some")?.total
     };
     let disk = subject.disk.and_then(|(major, minor)| host.read(&format!("sys/dev/block/{major}:{minor}/stat")).ok());
     let vmstat = host.read("proc/vmstat").unwrap_or_default();
@@ -161,13 +162,13 @@ fn ends(host: &Host, subject: &Subject, groups: &[u32]) -> Ends {
             .and_then(|line| numbers(line).first().copied()),
         pressure: ["cpu", "io"].map(total),
         disk: disk.unwrap_or_default().split_whitespace().filter_map(|word| word.parse().ok()).collect(),
-        huge_pages: vmstat.lines().find_map(|line| line.strip_prefix("thp_fault_alloc ")?.parse().ok()),
-        segments_again: protocol_count(host, "proc/net/snmp", "Tcp:", "RetransSegs"),
-        lost_datagrams: protocol_count(host, "proc/net/snmp", "Udp:", "RcvbufErrors"),
+        huge_pages: counters(&vmstat).find(|(name, _)| *name == "thp_fault_alloc").map(|(_, count)| count),
+        segments_again: protocol_count(host, "proc/net/snmp", "Tcp", "RetransSegs"),
+        lost_datagrams: protocol_count(host, "proc/net/snmp", "Udp", "RcvbufErrors"),
         census: census::look(host, groups, false),
         measuring: census::ticks(host, host.facts().pid),
         periods: subject.quotas.iter().filter_map(|(role, group)| Some((role.clone(), group.periods(host)?))).collect(),
-        refused: protocol_count(host, "proc/net/netstat", "TcpExt:", "ListenOverflows"),
+        refused: protocol_count(host, "proc/net/netstat", "TcpExt", "ListenOverflows"),
         files: subject
             .groups
             .iter()
@@ -178,20 +179,16 @@ fn ends(host: &Host, subject: &Subject, groups: &[u32]) -> Ends {
     }
 }
 
-/// A counter of a protocol in the network namespace: a line of names, then a line of values.
+/// A counter of a protocol in the network namespace.
 fn protocol_count(host: &Host, file: &str, protocol: &str, counter: &str) -> Option<u64> {
-    let text = host.read(file).ok()?;
-    let mut lines = text.lines().filter(|line| line.split_whitespace().next() == Some(protocol));
-    let (names, values) = (lines.next()?, lines.next()?);
-    let at = names.split_whitespace().position(|name| name == counter)?;
-    values.split_whitespace().nth(at)?.parse().ok()
+    column(&host.read(file).ok()?, protocol, counter)
 }
 
 /// What a process had read from and written to disks, and its calls. That it is denied where another user's are, does not matter: it is
 /// our own.
 fn io_of(host: &Host, pid: u32) -> Option<[u64; 3]> {
     let text = host.read(&format!("proc/{pid}/io")).ok()?;
-    let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<u64>().ok());
+    let field = |name: &str| field(&text, name)?.parse::<u64>().ok();
     Some([field("read_bytes:")?, field("write_bytes:")?, field("syscr:")? + field("syscw:")?])
 }
 

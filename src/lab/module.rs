@@ -24,7 +24,8 @@ const PERMISSION: &str = "rdiag.lab=modules";
 /// Whether modules can be built and loaded here, and why not. A fault in one takes the whole machine down.
 pub(super) fn allowed(host: &Host) -> Result<(), Unavailable> {
     let words = host.read("proc/cmdline").unwrap_or_default();
-    let is_virtual = host.read("proc/cpuinfo").unwrap_or_default().contains(" hypervisor");
+    let cpuinfo = host.read("proc/cpuinfo").unwrap_or_default();
+    let is_virtual = rdiag_proc::cpuinfo(&cpuinfo, "flags").is_some_and(|flags| flags.contains(" hypervisor"));
     if !is_virtual || !words.split_whitespace().any(|word| word == PERMISSION) {
         let why = "it loads a kernel module, which is done only in a virtual machine that was set aside for it";
         return Err(Unavailable::new(Reason::Disabled, why).with_remedy(format!(

@@ -126,10 +126,8 @@ fn refuse_harm(host: &Host, place: &Place, scenario: &Scenario, force: bool) -> 
     let mib = |count: u32| u64::from(count) << 20;
     let needed = 2 * mib(scenario.limits.memory_mib);
     let meminfo = host.read("proc/meminfo").unwrap_or_default();
-    let available = meminfo
-        .lines()
-        .find_map(|line| line.strip_prefix("MemAvailable:")?.split_whitespace().next()?.parse::<u64>().ok());
-    if available.is_some_and(|kib| kib * 1024 < needed) {
+    let available = rdiag_proc::meminfo(&meminfo).find(|(name, _)| *name == "MemAvailable");
+    if available.is_some_and(|(_, kib)| kib * 1024 < needed) {
         let message = format!("{} needs {} MiB of available memory to run safely", scenario.id, needed >> 20);
         return Err(LabError::not_here(message, "free some memory; MemAvailable in /proc/meminfo is what counts"));
     }

@@ -80,8 +80,7 @@ fn of_user(host: &Host, place: &Place, user: u32) -> Option<Exercise> {
     let run = place.run_of_user(user)?;
     let keeper = run.keeper.as_ref()?;
     let status = host.read(&format!("proc/{}/status", keeper.pid)).ok()?;
-    let uids = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
-    let owner = uids.split_whitespace().next()?.parse::<u32>().ok()?;
+    let owner = rdiag_proc::field(&status, "Uid:")?.split_whitespace().next()?.parse::<u32>().ok()?;
     if owner == user { told(host, &run) } else { None }
 }
 

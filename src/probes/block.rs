@@ -6,6 +6,7 @@ use crate::def::{Context, ParamDef, ParamKind};
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{Global, Hook, Kernel, Object, words};
 use rdiag_model::{Reason, Unavailable};
+use rdiag_proc::DiskLine;
 
 pub(super) const DEVICE: ParamDef = ParamDef {
     name: "device",
@@ -23,9 +24,6 @@ const LISTED: usize = 12;
 #[derive(Debug, Default)]
 pub(super) struct Devices(BTreeMap<u32, (String, u64)>);
 
-/// Fields of /proc/diskstats that count I/Os, after number and name: reads, writes, discards, flushes.
-const ENDED: [usize; 4] = [0, 4, 11, 15];
-
 impl Devices {
     /// From /proc/diskstats, which also has devices that were never used. Without it, numbers are shown.
     pub(super) fn read(host: &Host) -> Self {
@@ -34,12 +32,9 @@ impl Devices {
 
     fn parse(diskstats: &str) -> Self {
         let device = |line: &str| {
-            let mut fields = line.split_whitespace();
-            let (major, minor) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
-            let name = fields.next()?.to_owned();
-            let counts = fields.enumerate().filter(|(at, _)| ENDED.contains(at));
-            let ended = counts.filter_map(|(_, field)| field.parse::<u64>().ok()).fold(0, u64::saturating_add);
-            Some((number(major, minor), (name, ended)))
+            let line = DiskLine::parse(line)?;
+            let number = number(line.major.parse().ok()?, line.minor.parse().ok()?);
+            Some((number, (line.name.to_owned(), line.ended())))
         };
         Self(diskstats.lines().filter_map(device).collect())
     }

@@ -52,6 +52,10 @@ mod tests {
         }
         let broken = Pressure::parse(b"some avg10=nan avg60=100.5 total=-5", "some");
         assert_eq!(broken, Some(Pressure { avg10: None, avg60: None, total: None }));
+        let other = Pressure::parse(b"some total=5 avg900=0.00", "some");
+        assert_eq!(other.and_then(|line| line.total), Some(5), "columns may be added, or come in another order");
+        let large = Pressure::parse(b"some avg10=0.00 total=99999999999999999999999", "some");
+        assert_eq!(large.and_then(|line| line.total), None);
         let cut = Pressure::parse(b"some avg10=100.00 avg60=", "some");
         assert_eq!(cut, Some(Pressure { avg10: Some(100.0), avg60: None, total: None }));
     }

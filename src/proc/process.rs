@@ -1,6 +1,6 @@
 //! The files of one process or thread beside what [`TaskStat`] says.
 
-use crate::{Field, TaskStat, number, words};
+use crate::{Field, Membership, TaskStat, memberships, number, words};
 
 /// The numbers of /proc/PID/stat that most of its readers use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -150,10 +150,8 @@ pub fn soft_limit(bytes: &[u8], name: &str) -> Option<u64> {
 pub fn cgroups(text: &str) -> (Option<String>, Vec<String>) {
     let mut unified = None;
     let mut others: Vec<&str> = Vec::new();
-    for line in text.lines() {
-        let mut parts = line.splitn(3, ':');
-        let (Some(id), Some(controllers), Some(path)) = (parts.next(), parts.next(), parts.next()) else { continue };
-        if id == "0" && controllers.is_empty() {
+    for Membership { hierarchy, controllers, path } in memberships(text) {
+        if hierarchy == "0" && controllers.is_empty() {
             unified = Some(path);
         } else if path != "/"
             && !others.contains(&path)

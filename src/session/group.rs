@@ -10,6 +10,7 @@ use rdiag_kernel::host::cgroups::Hierarchy;
 use rdiag_kernel::host::{Host, SharedHost, setup};
 use rdiag_model::Setup;
 use rdiag_model::setup::Container;
+use rdiag_proc::memberships;
 
 /// Controllers whose hierarchy is asked for groups, in this order.
 const CONTROLLERS: [&str; 4] = ["memory", "cpu", "pids", "io"];
@@ -66,7 +67,7 @@ fn has_a_process(host: &Host, path: &str) -> bool {
     let is_pid = |name: &&String| name.bytes().all(|byte| byte.is_ascii_digit());
     let is_in = |pid: &String| {
         let text = host.read(&format!("proc/{pid}/cgroup")).unwrap_or_default();
-        text.lines().filter_map(|line| line.splitn(3, ':').nth(2)).any(|own| is_below(own, path))
+        memberships(&text).any(|own| is_below(own.path, path))
     };
     host.list("proc").unwrap_or_default().iter().filter(is_pid).any(is_in)
 }

@@ -1,10 +1,11 @@
 //! What kind of thing a block device is: what its numbers mean depends on it. A disk in a virtual machine may claim to rotate
 //! (`queue/rotational` is 1 on some virtio disks), which is not believed.
 
-use super::row::Row;
+use super::row;
 use crate::sink::Sink;
 use rdiag_kernel::host::Host;
 use rdiag_model::{Reason, Unavailable};
+use rdiag_proc::DiskStat;
 
 /// A block device as the collector knows it.
 #[derive(Debug, Clone)]
@@ -27,27 +28,27 @@ pub(super) fn sysfs(name: &str) -> String {
 }
 
 /// Looks at a device for the first time, names it, and says so if its counters are frozen.
-pub(super) fn look(host: &Host, out: &Sink, row: &Row, is_whole: bool) -> Device {
-    let used = row.was_used();
+pub(super) fn look(host: &Host, out: &Sink, row: &DiskStat, is_whole: bool) -> Device {
+    let used = row::was_used(row);
     let mut device = Device { recorded: false, used, identity: 0, requests: 0, seen: out.current() };
     if !is_whole {
         return device;
     }
-    let directory = sysfs(row.name());
-    let kind = kind(row.name());
+    let directory = sysfs(&row.name);
+    let kind = kind(&row.name);
     // A device without size has nothing behind it: loop0 without a file (even if it had one once), an empty drive.
     if host.read_u64(&format!("{directory}/size")).is_ok_and(|size| size == 0) {
         device.used = false;
         return device;
     }
     if matches!(host.read_line(&format!("{directory}/queue/iostats")).as_deref(), Ok("0")) {
-        out.gap("diskstats.", row.name(), frozen(row.name(), &directory, kind));
+        out.gap("diskstats.", &row.name, frozen(&row.name, &directory, kind));
         return device;
     }
     if used {
         device.recorded = true;
         device.identity = identity(host, row);
-        label(host, out, row.name(), &directory, kind);
+        label(host, out, &row.name, &directory, kind);
     }
     device
 }
@@ -61,8 +62,8 @@ fn frozen(name: &str, directory: &str, kind: &str) -> Unavailable {
 }
 
 /// diskseq where the kernel has it: it is never used twice since boot.
-pub(super) fn identity(host: &Host, row: &Row) -> u64 {
-    host.read_u64(&format!("{}/diskseq", sysfs(row.name()))).unwrap_or_else(|_| row.device_number())
+pub(super) fn identity(host: &Host, row: &DiskStat) -> u64 {
+    host.read_u64(&format!("{}/diskseq", sysfs(&row.name))).unwrap_or_else(|_| row::device_number(row))
 }
 
 fn label(host: &Host, out: &Sink, name: &str, directory: &str, kind: &'static str) {

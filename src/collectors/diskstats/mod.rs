@@ -9,11 +9,11 @@ mod tests;
 use std::collections::HashMap;
 
 use device::Device;
-use row::Row;
 
 use crate::def::{Cadence, Collect, CollectorDef, Sink};
 use rdiag_kernel::host::Host;
 use rdiag_model::{Reason, Unavailable};
+use rdiag_proc::{DiskStat, disk_stat};
 
 pub(super) static COLLECTOR: CollectorDef = CollectorDef {
     id: "diskstats",
@@ -26,21 +26,23 @@ pub(super) static COLLECTOR: CollectorDef = CollectorDef {
     start: |_| Box::new(DiskStats::default()),
 };
 
-/// The counters, by their field in the file.
-const COUNTERS: [(usize, &str); 13] = [
-    (1, "diskstats.reads"),
-    (3, "diskstats.read_sectors"),
-    (4, "diskstats.read_ms"),
-    (5, "diskstats.writes"),
-    (7, "diskstats.write_sectors"),
-    (8, "diskstats.write_ms"),
-    (10, "diskstats.busy_ms"),
-    (11, "diskstats.weighted_ms"),
-    (12, "diskstats.discards"),
-    (14, "diskstats.discard_sectors"),
-    (15, "diskstats.discard_ms"),
-    (16, "diskstats.flushes"),
-    (17, "diskstats.flush_ms"),
+/// A counter of a line; none where the kernel is too old for it.
+type Counter = fn(&DiskStat) -> Option<u64>;
+
+const COUNTERS: [(&str, Counter); 13] = [
+    ("diskstats.reads", |row| Some(row.reads)),
+    ("diskstats.read_sectors", |row| Some(row.sectors_read)),
+    ("diskstats.read_ms", |row| Some(row.time_reading)),
+    ("diskstats.writes", |row| Some(row.writes)),
+    ("diskstats.write_sectors", |row| Some(row.sectors_written)),
+    ("diskstats.write_ms", |row| Some(row.time_writing)),
+    ("diskstats.busy_ms", |row| Some(row.time_in_progress)),
+    ("diskstats.weighted_ms", |row| Some(row.weighted_time_in_progress)),
+    ("diskstats.discards", |row| row.discards),
+    ("diskstats.discard_sectors", |row| row.sectors_discarded),
+    ("diskstats.discard_ms", |row| row.time_discarding),
+    ("diskstats.flushes", |row| row.flushes),
+    ("diskstats.flush_ms", |row| row.time_flushing),
 ];
 
 #[derive(Debug, Default)]
@@ -51,7 +53,7 @@ struct DiskStats {
 impl Collect for DiskStats {
     fn sample(&mut self, host: &Host, out: &Sink) -> Result<(), Unavailable> {
         let text = host.read("proc/diskstats")?;
-        let rows: Vec<Row> = text.lines().filter_map(Row::parse).collect();
+        let rows: Vec<DiskStat> = text.lines().filter_map(disk_stat).collect();
         if rows.is_empty() {
             let (reason, why) = match text.trim().is_empty() {
                 true => (Reason::NotApplicable, "this host shows no block device"),
@@ -67,10 +69,10 @@ impl Collect for DiskStats {
 }
 
 impl DiskStats {
-    fn record(&mut self, host: &Host, out: &Sink, row: &Row, rows: &[Row]) {
+    fn record(&mut self, host: &Host, out: &Sink, row: &DiskStat, rows: &[DiskStat]) {
         let now = out.current();
-        let requests = row.field(1).unwrap_or(0).saturating_add(row.field(5).unwrap_or(0));
-        let known = self.devices.get_mut(row.name()).filter(|device| device.used || device.requests == requests);
+        let requests = row.reads.saturating_add(row.writes);
+        let known = self.devices.get_mut(&row.name).filter(|device| device.used || device.requests == requests);
         let device = match known {
             Some(device) => {
                 // diskseq is a file of its own for each device: it is read again only where there is a suspicion.
@@ -81,8 +83,8 @@ impl DiskStats {
                 device
             }
             None => {
-                let device = device::look(host, out, row, is_whole(host, row.name(), rows));
-                self.devices.entry(row.name().to_owned()).insert_entry(device).into_mut()
+                let device = device::look(host, out, row, is_whole(host, &row.name, rows));
+                self.devices.entry(row.name.clone()).insert_entry(device).into_mut()
             }
         };
         device.seen = now;
@@ -90,20 +92,18 @@ impl DiskStats {
         if !device.recorded {
             return;
         }
-        for (number, series) in COUNTERS {
-            if let Some(value) = row.field(number) {
-                out.count(series, row.name(), value);
+        for (series, counter) in COUNTERS {
+            if let Some(value) = counter(row) {
+                out.count(series, &row.name, value);
             }
         }
-        if let Some(level) = row.field(9) {
-            out.level("diskstats.in_flight", row.name(), level as f64);
-        }
-        out.count("diskstats.identity", row.name(), device.identity);
+        out.level("diskstats.in_flight", &row.name, row.in_progress as f64);
+        out.count("diskstats.identity", &row.name, device.identity);
     }
 }
 
 /// Whole devices have a directory in /sys/block, partitions have theirs below it.
-fn is_whole(host: &Host, name: &str, rows: &[Row]) -> bool {
+fn is_whole(host: &Host, name: &str, rows: &[DiskStat]) -> bool {
     if host.exists("sys/block") {
         return host.exists(&device::sysfs(name));
     }

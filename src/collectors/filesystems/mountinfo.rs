@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use rdiag_kernel::host::unescape_octal;
+use rdiag_proc::{MountLine, unescape_octal, unescaped};
 
 /// Beyond this many file systems, the rest is left out.
 pub(crate) const MAX_MOUNTS: usize = 300;
@@ -83,27 +83,20 @@ const WRITABLE: [&str; 15] = [
 impl Mount {
     /// None for a line that is cut or broken.
     pub(crate) fn parse(line: &[u8]) -> Option<Self> {
-        let mut fields = line.split(|byte| *byte == b' ');
-        let id = std::str::from_utf8(fields.next()?).ok()?.parse().ok()?;
-        let device = text(fields.nth(1)?);
-        let root = unescape_octal(fields.next()?);
-        let point = unescape_octal(fields.next()?);
-        let options = fields.next()?;
-        fields.find(|field| *field == b"-")?;
-        let kind = text(fields.next()?);
-        let source = text(&unescape_octal(fields.next()?));
-        let super_options = fields.next().unwrap_or_default();
+        let line = MountLine::parse(line)?;
+        let options = line.options()?;
+        let super_options = line.super_options().unwrap_or_default();
         let upper = super_options.split(|byte| *byte == b',').find_map(|option| option.strip_prefix(b"upperdir="));
         Some(Self {
-            id,
-            device,
-            root,
-            point,
+            id: std::str::from_utf8(line.id()?).ok()?.parse().ok()?,
+            device: text(line.device()?),
+            root: unescape_octal(line.root()?),
+            point: unescape_octal(line.point()?),
             mount_read_only: has_option(options, b"ro"),
             // ext4 says `emergency_ro` since Linux 6.15 where it said `ro` before.
             super_read_only: has_option(super_options, b"ro") || has_option(super_options, b"emergency_ro"),
-            kind,
-            source,
+            kind: text(line.kind()),
+            source: unescaped(line.source()?),
             upper: upper.map(unescape_octal),
         })
     }

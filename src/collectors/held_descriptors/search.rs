@@ -133,9 +133,7 @@ fn identify(holder: &mut Holder, dir: &ProcessDir, buffer: &mut Vec<u8>) -> Opti
     let (name, stat) = process::stat(dir.read(&format!("{}/stat", holder.pid), buffer).ok()?)?;
     holder.name = String::from_utf8_lossy(name).into_owned();
     (holder.parent, holder.start_ticks) = (stat.ppid, stat.start_ticks);
-    let status = String::from_utf8_lossy(dir.read(&format!("{}/status", holder.pid), buffer).ok()?);
-    let users = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
-    holder.uid = users.split_whitespace().nth(1)?.parse().ok()?;
+    holder.uid = process::status(dir.read(&format!("{}/status", holder.pid), buffer).ok()?).uid?;
     Some(())
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use rdiag_kernel::host::Host;
 use rdiag_model::{Reason, Unavailable};
+use rdiag_proc::MountLine;
 
 /// The keys of a user: their number and size against their limits (/proc/sys/kernel/keys).
 #[derive(Debug, PartialEq)]
@@ -36,12 +37,15 @@ pub(super) fn key_users(text: &str) -> Vec<KeyUser> {
     text.lines().filter_map(user).collect()
 }
 
-/// Mounts by the type of their file system, from mountinfo: what follows the separator.
+/// Mounts by the type of their file system, from mountinfo.
 pub(super) fn mounts_by_kind(text: &str) -> BTreeMap<String, usize> {
     let mut kinds = BTreeMap::new();
     for line in text.lines() {
-        let kind = line.split_once(" - ").and_then(|(_, rest)| rest.split_whitespace().next());
-        *kinds.entry(kind.unwrap_or("?").to_owned()).or_default() += 1;
+        let kind = MountLine::parse(line.as_bytes())
+            .map_or_else(Default::default, |line| String::from_utf8_lossy(line.kind()));
+        // What follows `fuse.` is a user's, and may hold white space that the kernel does not escape.
+        let kind = kind.split_whitespace().next().unwrap_or("?");
+        *kinds.entry(kind.to_owned()).or_default() += 1;
     }
     kinds
 }

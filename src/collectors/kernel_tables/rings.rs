@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader};
 
 use rdiag_kernel::host::{Host, SourceError};
-use rdiag_proc::process;
+use rdiag_proc::{Mapping, process};
 
 /// The kernel writes a line for each mapping, and holds the process's map while it does.
 const BUDGET_SECONDS: f64 = 0.25;
@@ -83,12 +83,10 @@ fn of_process(host: &Host, pid: u32, until: f64) -> Vec<Ring> {
 fn ring(line: &[u8]) -> Option<Ring> {
     let is_ring = line.windows(RING.len()).any(|window| window == RING);
     let text = is_ring.then(|| std::str::from_utf8(line).ok()).flatten()?;
-    let fields: Vec<&str> = text.split_whitespace().collect();
-    let [range, _, _, _, inode, name, ..] = fields.as_slice() else { return None };
-    let (from, to) = range.split_once('-')?;
-    let address = |word: &str| u64::from_str_radix(word, 16).ok();
-    let bytes = address(to)?.checked_sub(address(from)?)?;
-    (name.as_bytes() == RING).then_some((inode.parse().ok()?, bytes))
+    let mapping = Mapping::parse(text)?;
+    let bytes = mapping.end.checked_sub(mapping.start)?;
+    let name = mapping.path.split_whitespace().next()?;
+    (name.as_bytes() == RING).then_some((mapping.inode?, bytes))
 }
 
 #[cfg(test)]

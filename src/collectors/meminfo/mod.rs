@@ -1,7 +1,4 @@
 //! /proc/meminfo: what the memory is used for.
-//!
-//! The whole-file parser of the procfs crate refuses a file in which one field is missing; a diagnosis rather goes on
-//! with the fields that are there.
 
 mod metrics;
 #[cfg(test)]
@@ -13,6 +10,7 @@ use crate::def::{Cadence, Collect, CollectorDef, Sink};
 use rdiag_kernel::host::Host;
 use rdiag_model::metric::SeriesDef;
 use rdiag_model::{RawUnit, Reason, Unavailable};
+use rdiag_proc::meminfo;
 
 pub(super) static COLLECTOR: CollectorDef = CollectorDef {
     id: "meminfo",
@@ -93,7 +91,7 @@ struct Meminfo;
 impl Collect for Meminfo {
     fn sample(&mut self, host: &Host, out: &Sink) -> Result<(), Unavailable> {
         let text = host.read("proc/meminfo")?;
-        let fields = parse(&text);
+        let fields: HashMap<&str, u64> = meminfo(&text).collect();
         if !fields.contains_key("MemTotal") {
             return Err(Unavailable::new(Reason::Malformed, "/proc/meminfo holds no line MemTotal"));
         }
@@ -160,13 +158,4 @@ fn record_commitment(host: &Host, out: &Sink, committed: Option<f64>, limit: Opt
         }
         Err(error) => out.gap("meminfo.strict_commit", "", error.gap()),
     }
-}
-
-/// `Name:   12 kB` by name; lines that are anything else are left out.
-fn parse(text: &str) -> HashMap<&str, u64> {
-    let line = |line: &'_ str| -> Option<u64> { line.split_whitespace().next()?.parse().ok() };
-    text.lines()
-        .filter_map(|whole| whole.split_once(':'))
-        .filter_map(|(name, rest)| Some((name, line(rest)?)))
-        .collect()
 }

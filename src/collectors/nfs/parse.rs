@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use rdiag_kernel::host::unescape_octal;
+use rdiag_proc::unescape_octal;
 
 /// More mounts than this are left out.
 pub(super) const MAX_MOUNTS: usize = 200;

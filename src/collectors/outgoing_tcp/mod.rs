@@ -15,11 +15,11 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use self::table::{Look, Ports, Reuse, Sockets, look};
 use super::sockets::value;
-use super::tcp_udp::column;
 use crate::def::{Cadence, Collect, CollectorDef, Sink};
 use rdiag_kernel::host::{Host, socket_owners};
 use rdiag_model::metric::{Formula, MetricDef, SeriesDef, term};
 use rdiag_model::{Deed, RawUnit, Reason, Unavailable, Unit};
+use rdiag_proc::protocols::column;
 
 pub(super) static COLLECTOR: CollectorDef = CollectorDef {
     id: "outgoing_tcp",

@@ -10,6 +10,7 @@ use std::collections::{HashMap, HashSet};
 use crate::def::{Cadence, Collect, CollectorDef, Sink};
 use rdiag_kernel::host::Host;
 use rdiag_model::{Reason, SeriesDef, SeriesKind, Unavailable};
+use rdiag_proc::protocols::columns;
 
 pub(super) static COLLECTOR: CollectorDef = CollectorDef {
     id: "tcp_udp",
@@ -89,35 +90,13 @@ impl TcpUdp {
     }
 }
 
-/// Group, column and value, from pairs of lines: names in the first, values in the second. A pair whose lines do not
-/// belong together is left out; so is a single value that is no whole number (MaxConn is -1).
-fn columns(text: &str) -> impl Iterator<Item = (&str, &str, u64)> {
-    let mut lines = text.lines();
-    std::iter::from_fn(move || Some((lines.next()?, lines.next()?)))
-        .filter_map(|(names, values)| {
-            let (group, names) = names.split_once(':')?;
-            let (again, values) = values.split_once(':')?;
-            let whole = names.split_whitespace().count() == values.split_whitespace().count();
-            (group == again && whole).then_some((group, names, values))
-        })
-        .flat_map(|(group, names, values)| {
-            let pairs = names.split_whitespace().zip(values.split_whitespace());
-            pairs.filter_map(move |(name, value)| Some((group, name, value.parse().ok()?)))
-        })
-}
-
-/// The same from lines of a name and a value: `Udp6InErrors 3` is column InErrors of group Udp6.
+/// Group, column and value, from lines of a name and a value: `Udp6InErrors 3` is column InErrors of group Udp6.
 fn lines(text: &str) -> impl Iterator<Item = (&str, &str, u64)> {
     text.lines().filter_map(|line| {
         let (name, value) = line.split_once(char::is_whitespace)?;
         let (group, column) = name.split_at_checked(name.find('6')? + 1)?;
         Some((group, column, value.trim().parse().ok()?))
     })
-}
-
-/// One column of a text with pairs of lines.
-pub(super) fn column(text: &str, group: &str, column: &str) -> Option<u64> {
-    columns(text).find_map(|(of, name, value)| (of == group && name == column).then_some(value))
 }
 
 #[cfg(test)]

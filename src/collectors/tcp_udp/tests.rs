@@ -6,23 +6,6 @@ const SNMP: &str = "Ip: Forwarding InDiscards OutDiscards\nIp: 2 0 0\n\
     Udp: InDatagrams RcvbufErrors\nUdp: 100 1\n";
 
 #[test]
-fn columns_are_found_by_name_wherever_they_stand() {
-    assert_eq!(column(SNMP, "Tcp", "OutSegs"), Some(2000));
-    assert_eq!(column("Tcp: New OutSegs Newer\nTcp: 5 7 9\n", "Tcp", "OutSegs"), Some(7));
-    assert_eq!(column(SNMP, "Tcp", "MaxConn"), None, "-1 is no count");
-    assert_eq!(column(SNMP, "Udp", "OutSegs"), None);
-}
-
-#[test]
-fn lines_that_do_not_belong_together_give_nothing() {
-    assert_eq!(columns("Tcp: A B\nUdp: 1 2\n").count(), 0);
-    assert_eq!(columns("Tcp: A B\nTcp: 1\n").count(), 0, "the values are cut off");
-    assert_eq!(columns("Tcp: A B\n").count(), 0);
-    assert_eq!(columns("Tcp A B\nTcp 1 2\n").count(), 0);
-    assert_eq!(columns("Tcp: A B\nTcp: 99999999999999999999999 2\n").collect::<Vec<_>>(), [("Tcp", "B", 2)]);
-}
-
-#[test]
 fn names_of_ipv6_are_split_after_the_6() {
     let found: Vec<_> = lines("Udp6RcvbufErrors     \t7\nIp6InDiscards\t0\nnothing 3\nIcmp6\n").collect();
     assert_eq!(found, [("Udp6", "RcvbufErrors", 7), ("Ip6", "InDiscards", 0)]);
@@ -36,19 +19,7 @@ fn every_series_can_be_found_by_its_source() {
 proptest::proptest! {
     #[test]
     fn no_text_makes_the_parsers_panic(text in "(\\PC|\n|: ){0,200}") {
-        let _ = columns(&text).count();
         let _ = lines(&text).count();
-    }
-
-    #[test]
-    fn more_columns_never_hide_a_known_one(before in 0..30_usize, after in 0..30_usize, value in proptest::num::u64::ANY) {
-        let names = |n: usize, tag: &str| (0..n).map(|i| format!("{tag}{i} ")).collect::<String>();
-        let numbers = |n: usize| "1 ".repeat(n);
-        let (pre, post) = (names(before, "A"), names(after, "B"));
-        let text = format!(
-            "TcpExt: {pre}TCPTimeouts {post}\nTcpExt: {}{value} {}\n", numbers(before), numbers(after)
-        );
-        proptest::prop_assert_eq!(column(&text, "TcpExt", "TCPTimeouts"), Some(value));
     }
 }
 

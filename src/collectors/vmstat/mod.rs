@@ -11,6 +11,7 @@ use crate::def::{Cadence, Collect, CollectorDef, Sink};
 use rdiag_kernel::host::Host;
 use rdiag_model::metric::SeriesDef;
 use rdiag_model::{RawUnit, Reason, Unavailable};
+use rdiag_proc::counters;
 
 pub(super) static COLLECTOR: CollectorDef = CollectorDef {
     id: "vmstat",
@@ -90,7 +91,7 @@ impl Collect for Vmstat {
         let mut seen = false;
         let mut whole = false;
         let mut lacking = FEATURES;
-        for (field, value) in parse(&text) {
+        for (field, value) in counters(&text) {
             whole |= field == LAST_FIELD;
             let known = |def: &&SeriesDef| def.name.strip_prefix("vmstat.") == Some(field);
             let Some(def) = SERIES.iter().find(known) else { continue };
@@ -111,14 +112,6 @@ impl Collect for Vmstat {
             Err(Unavailable::new(Reason::Malformed, "/proc/vmstat holds none of the known fields"))
         }
     }
-}
-
-/// `name value` lines; anything else is left out.
-fn parse(text: &str) -> impl Iterator<Item = (&str, u64)> {
-    text.lines().filter_map(|line| {
-        let (name, value) = line.split_once(' ')?;
-        Some((name, value.trim().parse().ok()?))
-    })
 }
 
 #[cfg(test)]
@@ -148,20 +141,6 @@ mod tests {
             let metrics = story(names);
             assert_eq!(metrics.stats("memory.refaults.per_second", "").unwrap().mean, 100.0);
             assert_eq!(metrics.stats("memory.allocation_stalls.per_second", "").unwrap().mean, 7.0);
-        }
-    }
-
-    #[test]
-    fn fields_are_found_and_broken_lines_left_out() {
-        let text = "pswpin 12\npswpout\npgmajfault 18446744073709551615\noom_kill -1\noom_kill 1 2\nnr_dirty 7";
-        let found: Vec<_> = parse(text).collect();
-        assert_eq!(found, [("pswpin", 12), ("pgmajfault", u64::MAX), ("nr_dirty", 7)]);
-    }
-
-    proptest::proptest! {
-        #[test]
-        fn no_text_whatever_makes_it_panic(text in "(?s).{0,300}") {
-            let _ = parse(&text).count();
         }
     }
 }

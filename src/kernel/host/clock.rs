@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use jiff::Timestamp;
+use rdiag_proc::field;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
 use super::HostSpec;
@@ -114,12 +115,8 @@ pub fn own_usage() -> (f64, u64) {
     let cpu = seconds(clock_gettime(ClockId::ProcessCPUTime));
     #[expect(clippy::disallowed_methods, reason = "rdiag's own cost is real even on a recorded tree")]
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let peak = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmHWM:"))
-        .and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok())
-        .unwrap_or(0);
-    (cpu, peak * 1024)
+    let peak = field(&status, "VmHWM:").and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
+    (cpu, peak.unwrap_or(0) * 1024)
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use super::Host;
 use rdiag_model::Facts;
+use rdiag_proc::{MountLine, cpuinfo, field, meminfo};
 
 /// Reads the facts; `given` ones (of a recorded tree) win over what the files would say.
 pub(super) fn gather(host: &Host, given: Option<Facts>) -> Facts {
@@ -23,7 +24,9 @@ pub(super) fn gather(host: &Host, given: Option<Facts>) -> Facts {
     facts.cpus_present =
         line("sys/devices/system/cpu/present").and_then(|list| count_list(&list)).unwrap_or(facts.cpus);
     if facts.memory_bytes == 0 {
-        facts.memory_bytes = field_of(host, "proc/meminfo", "MemTotal:").unwrap_or(0) * 1024;
+        let text = host.read("proc/meminfo").unwrap_or_default();
+        let total = meminfo(&text).find(|(name, _)| *name == "MemTotal");
+        facts.memory_bytes = total.map_or(0, |(_, kibibytes)| kibibytes * 1024);
     }
     facts.uptime_seconds = line("proc/uptime")
         .and_then(|text| text.split_whitespace().next().and_then(|first| first.parse().ok()))
@@ -48,8 +51,7 @@ fn own(facts: &mut Facts) {
     facts.arch = sysinfo::System::cpu_arch();
     #[expect(clippy::disallowed_methods, reason = "rdiag's own rights, whatever tree it looks at")]
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    facts.capabilities = effective.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).unwrap_or(0);
+    facts.capabilities = field(&status, "CapEff:").and_then(|hex| u64::from_str_radix(hex, 16).ok()).unwrap_or(0);
     if facts.os == "unknown" {
         facts.os = sysinfo::System::long_os_version().unwrap_or_else(|_| "unknown".into());
     }
@@ -73,15 +75,9 @@ pub(crate) fn count_list(list: &str) -> Option<u32> {
     Some(count)
 }
 
-fn field_of(host: &Host, path: &str, key: &str) -> Option<u64> {
-    let text = host.read(path).ok()?;
-    let rest = text.lines().find_map(|line| line.strip_prefix(key))?;
-    rest.split_whitespace().next()?.parse().ok()
-}
-
 fn is_virtual(host: &Host) -> bool {
     let flags = host.read("proc/cpuinfo").unwrap_or_default();
-    flags.lines().find(|line| line.starts_with("flags")).is_some_and(|line| line.split(' ').any(|f| f == "hypervisor"))
+    cpuinfo(&flags, "flags").is_some_and(|flags| flags.split(' ').any(|flag| flag == "hypervisor"))
         || host.exists("sys/hypervisor/type")
 }
 
@@ -117,12 +113,19 @@ fn container(host: &Host) -> Option<String> {
     }
     // With lxcfs, files such as /proc/meminfo and /proc/stat show the container's share and not the host's.
     let mounts = host.read("proc/self/mountinfo").unwrap_or_default();
-    if mounts.lines().any(|line| line.contains(" - fuse.lxcfs ") && line.contains(" /proc/")) {
+    if mounts.lines().any(is_of_lxcfs) {
         return Some("lxcfs stands in for files of /proc, which show the container".into());
     }
     let status = host.read("proc/self/status").unwrap_or_default();
-    let ids = status.lines().find_map(|line| line.strip_prefix("NSpid:")).unwrap_or_default();
+    let ids = field(&status, "NSpid:").unwrap_or_default();
     (ids.split_whitespace().count() > 1).then(|| "rdiag runs in a nested PID namespace".into())
+}
+
+/// Whether a line of mountinfo has lxcfs stand in for a file of /proc.
+fn is_of_lxcfs(line: &str) -> bool {
+    MountLine::parse(line.as_bytes()).filter(|line| line.kind() == b"fuse.lxcfs").is_some_and(|line| {
+        [line.root(), line.point(), line.source()].into_iter().flatten().any(|path| path.starts_with(b"/proc/"))
+    })
 }
 
 #[cfg(test)]

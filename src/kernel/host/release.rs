@@ -4,6 +4,7 @@
 use std::ffi::c_void;
 use std::ptr::with_exposed_provenance_mut;
 
+use rdiag_proc::Mapping;
 use rustix::mm::{Advice, madvise};
 
 /// A range of addresses.
@@ -55,14 +56,10 @@ fn unchanged(smaps: &str) -> Vec<Range> {
 /// If a line begins a mapping (`55d0…-55d1… r-xp 00000000 fe:01 1234 /usr/bin/rdiag`), its range where that is private, of a file and not
 /// writable.
 fn header(line: &str) -> Option<Option<Range>> {
-    let mut words = line.split_whitespace();
-    let (start, end) = words.next()?.split_once('-')?;
-    let address = |text| usize::from_str_radix(text, 16).ok();
-    let range = address(start)?..address(end)?;
-    let mode = words.next()?;
-    let inode = words.nth(2)?;
-    let is_fixed = mode.ends_with('p') && mode.as_bytes().get(1) == Some(&b'-');
-    Some((is_fixed && inode != "0").then_some(range))
+    let mapping = Mapping::parse(line)?;
+    let range = usize::try_from(mapping.start).ok()?..usize::try_from(mapping.end).ok()?;
+    let is_fixed = mapping.rights.ends_with('p') && mapping.rights.as_bytes().get(1) == Some(&b'-');
+    Some((is_fixed && mapping.inode.is_some_and(|inode| inode != 0)).then_some(range))
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
+use rdiag_proc::field;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, openat, openat2, statat, unlinkat};
 use rustix::process::{Gid, Pid, PidfdFlags, Signal, Uid, pidfd_open, pidfd_send_signal};
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
@@ -85,12 +86,11 @@ struct Runtime {
 impl Runtime {
     /// From /proc/PID/status. None if SIGQUIT would end it.
     fn of(pid: u32, status: &str) -> Option<Self> {
-        let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-        let effective = |name| field(name)?.split_whitespace().nth(1)?.parse().ok();
-        let caught = u64::from_str_radix(field("SigCgt")?.trim(), 16).ok()?;
-        let inner = field("NStgid").and_then(|ids| ids.split_whitespace().next_back());
+        let effective = |name| field(status, name)?.split_whitespace().nth(1)?.parse().ok();
+        let caught = u64::from_str_radix(field(status, "SigCgt:")?, 16).ok()?;
+        let inner = field(status, "NStgid:").and_then(|ids| ids.split_whitespace().next_back());
         let inner = inner.map_or_else(|| pid.to_string(), str::to_owned);
-        let [user, group] = [effective("Uid")?, effective("Gid")?];
+        let [user, group] = [effective("Uid:")?, effective("Gid:")?];
         (caught & SIGQUIT != 0).then_some(Self { pid, inner, user, group })
     }
 

@@ -5,6 +5,7 @@
 //! same number, and no disk has a request under way, the wait is for none.
 
 use rdiag_kernel::host::Host;
+use rdiag_proc::{DiskLine, field};
 
 /// Names of operations by number, as `io_uring_enter(2)` has them without `IORING_OP_`: those that wait for a file to be ready.
 const OPERATIONS: &[(u32, &str)] = &[
@@ -35,7 +36,7 @@ pub(super) fn waits_for(host: &Host, pid: u32, ring: u64) -> Option<String> {
 
 /// The operations of a ring, if all that is under way are such.
 fn of_ring(fdinfo: &str) -> Option<String> {
-    let field = |name: &str| fdinfo.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<u32>().ok());
+    let field = |name: &str| field(fdinfo, name)?.parse::<u32>().ok();
     let under_way = field("CachedSqHead:")?.wrapping_sub(field("CachedCqTail:")?);
     let listed = fdinfo.lines().skip_while(|line| !line.starts_with("PollList:")).skip(1);
     let operation = |line: &str| line.trim().strip_prefix("op=")?.split(',').next()?.parse::<u32>().ok();
@@ -53,10 +54,9 @@ fn of_ring(fdinfo: &str) -> Option<String> {
     Some(format!("io_uring: {}", names.join(" or ")))
 }
 
-/// Whether no disk has a request under way, as /proc/diskstats says in its 12th column.
+/// Whether no disk has a request under way.
 fn is_idle(diskstats: &str) -> bool {
-    let under_way = |line: &str| line.split_whitespace().nth(11).is_some_and(|count| count != "0");
-    !diskstats.lines().any(under_way)
+    !diskstats.lines().filter_map(DiskLine::parse).any(|line| line.is_busy())
 }
 
 #[cfg(test)]

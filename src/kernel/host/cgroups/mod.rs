@@ -12,6 +12,7 @@ pub use watch::{Tally, Watch, container};
 
 use super::Host;
 use rdiag_model::{Reason, Unavailable};
+use rdiag_proc::{Membership, memberships};
 
 /// The interface that a hierarchy speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,12 +113,7 @@ impl Hierarchy {
 #[must_use]
 pub fn group_of<'t>(text: &'t str, controller: &str) -> Option<&'t str> {
     let mut unified = None;
-    for line in text.lines() {
-        let mut parts = line.splitn(3, ':');
-        let (Some(_), Some(names), Some(path)) = (parts.next(), parts.next(), parts.next()) else { continue };
-        if !path.starts_with('/') {
-            continue;
-        }
+    for Membership { controllers: names, path, .. } in memberships(text).filter(|own| own.path.starts_with('/')) {
         if names.split(',').any(|name| name == controller) {
             return Some(path);
         }
@@ -148,10 +144,8 @@ fn missing(host: &Host, controller: &str, any_mounted: bool) -> Unavailable {
     let Ok(table) = host.read("proc/cgroups") else {
         return Unavailable::new(Reason::NotApplicable, "this kernel has no control groups");
     };
-    let line = table.lines().find(|line| line.split_whitespace().next() == Some(controller));
     // Newer kernels list only what v1 could use, so a missing line alone proves nothing where groups are mounted.
-    let enabled = line.and_then(|line| line.split_whitespace().nth(3)).is_none_or(|flag| flag != "0");
-    if !enabled {
+    if rdiag_proc::controllers(&table).find(|own| own.name == controller).is_some_and(|own| !own.is_enabled) {
         let why = format!("the {controller} controller is switched off in this kernel");
         return Unavailable::new(Reason::NotApplicable, why);
     }

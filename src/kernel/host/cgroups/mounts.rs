@@ -1,7 +1,8 @@
 //! Mounted hierarchies, from /proc/self/mountinfo, or by their usual names where that file does not help.
 
 use super::Version;
-use crate::host::{Host, unescape_octal};
+use crate::host::Host;
+use rdiag_proc::{MountLine, unescaped};
 
 /// A mount of a hierarchy.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,25 +36,18 @@ pub(super) fn of(host: &Host) -> Vec<Mount> {
 
 /// A line of mountinfo, if it mounts a hierarchy: `36 25 0:32 TOP POINT rw shared:1 - cgroup NAME rw,cpu,cpuacct`.
 fn parse(line: &str) -> Option<Mount> {
-    let (left, right) = line.split_once(" - ")?;
-    let mut left = left.split(' ').skip(3);
-    let (top, point) = (unescape(left.next()?), unescape(left.next()?));
-    let mut right = right.split(' ');
-    let version = match right.next()? {
-        "cgroup" => Version::V1,
-        "cgroup2" => Version::V2,
+    let line = MountLine::parse(line.as_bytes())?;
+    let version = match line.kind() {
+        b"cgroup" => Version::V1,
+        b"cgroup2" => Version::V2,
         _ => return None,
     };
-    let directory = point.trim_start_matches('/').to_owned();
+    let directory = unescaped(line.point()?).trim_start_matches('/').to_owned();
     let options = match version {
-        Version::V1 => right.nth(1)?.split(',').map(str::to_owned).collect(),
+        Version::V1 => String::from_utf8_lossy(line.super_options()?).split(',').map(str::to_owned).collect(),
         Version::V2 => Vec::new(),
     };
-    Some(Mount { version, directory, top, options })
-}
-
-fn unescape(name: &str) -> String {
-    String::from_utf8_lossy(&unescape_octal(name.as_bytes())).into_owned()
+    Some(Mount { version, directory, top: unescaped(line.root()?), options })
 }
 
 /// Where distributions mount them.

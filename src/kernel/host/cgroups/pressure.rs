@@ -3,6 +3,7 @@
 use super::{Hierarchy, Version};
 use crate::host::Host;
 use rdiag_model::{Reason, Unavailable};
+use rdiag_proc::Pressure;
 
 /// Where the pressure files are.
 #[derive(Debug)]
@@ -46,40 +47,23 @@ impl Pressures {
 
 /// Both totals of a file. Before Linux 5.13 that of the CPU has no line `full`: then it is whole, and there is nothing to mend.
 fn both(text: &str, resource: &str) -> Result<(u64, u64), Unavailable> {
-    let begins = |kind: &str| text.lines().any(|line| line.split(' ').next() == Some(kind));
-    let Some(some) = stalled(text, "some") else {
+    let [some, full] = ["some", "full"].map(|kind| Pressure::parse(text.as_bytes(), kind));
+    let Some(some) = some.and_then(|line| line.total) else {
         return Err(Unavailable::new(Reason::Malformed, "lacks a line `some`"));
     };
-    match stalled(text, "full") {
-        Some(full) => Ok((some, full)),
-        None if resource == "cpu" && !begins("full") => {
+    match full {
+        Some(Pressure { total: Some(full), .. }) => Ok((some, full)),
+        None if resource == "cpu" => {
             let gap = Unavailable::new(Reason::Absent, "has no line `full` before Linux 5.13");
             Err(gap.with_remedy("a kernel of version 5.13 or later"))
         }
-        None => Err(Unavailable::new(Reason::Malformed, "lacks a line `full`")),
+        _ => Err(Unavailable::new(Reason::Malformed, "lacks a line `full`")),
     }
-}
-
-/// Microseconds after `total=` on the line that begins with `kind` (`some`, `full`).
-fn stalled(text: &str, kind: &str) -> Option<u64> {
-    let line = text.lines().find(|line| line.split(' ').next() == Some(kind))?;
-    line.split(' ').find_map(|word| word.strip_prefix("total="))?.trim().parse().ok()
 }
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
-
-    #[test]
-    fn stall_times_are_read_by_kind() {
-        let text = "some avg10=0.00 avg60=0.00 avg300=0.00 total=12\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=7\n";
-        assert_eq!(stalled(text, "some"), Some(12));
-        assert_eq!(stalled(text, "full"), Some(7));
-        assert_eq!(stalled("some avg10=0.00\n", "some"), None);
-        assert_eq!(stalled("", "full"), None);
-    }
 
     #[test]
     fn a_file_of_the_cpu_without_full_is_that_of_an_old_kernel_and_not_malformed() {
@@ -88,12 +72,5 @@ mod tests {
         assert_eq!(both(some, "memory").unwrap_err().reason, Reason::Malformed);
         assert_eq!(both(&format!("{some}full avg10=0.00\n"), "cpu").unwrap_err().reason, Reason::Malformed);
         assert_eq!(both(&format!("{some}full total=7\n"), "cpu").unwrap(), (12, 7));
-    }
-
-    proptest! {
-        #[test]
-        fn no_text_can_stop_the_parser(text in ".{0,200}", kind in "[a-z]{0,5}") {
-            let _ = stalled(&text, &kind);
-        }
     }
 }

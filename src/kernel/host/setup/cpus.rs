@@ -29,8 +29,7 @@ pub(super) fn read(host: &Host, setup: &mut Setup) {
     let facts = &mut setup.facts;
     let cpuinfo = host.read("proc/cpuinfo").unwrap_or_default();
     for (name, key) in [("cpu model", "model name"), ("microcode", "microcode")] {
-        let value = cpuinfo.lines().find_map(|line| line.strip_prefix(key)?.trim_start().strip_prefix(':'));
-        note(facts, name, value.unwrap_or_default());
+        note(facts, name, rdiag_proc::cpuinfo(&cpuinfo, key).unwrap_or_default());
     }
     for (name, file) in FILES {
         note_file(host, facts, name, &format!("{CPUS}/{file}"));

@@ -163,8 +163,7 @@ pub(super) fn read(host: &Host, setup: &mut Setup) {
         }
     }
     if let Ok(table) = host.read("proc/swaps") {
-        let kib: u64 =
-            table.lines().skip(1).filter_map(|line| line.split_whitespace().nth(2)?.parse::<u64>().ok()).sum();
+        let kib: u64 = rdiag_proc::swaps(&table).map(|swap| swap.size).sum();
         note(facts, "swap", &format!("{:.0} GiB", kib as f64 / f64::from(1 << 20)));
     }
 }

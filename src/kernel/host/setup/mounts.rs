@@ -3,7 +3,7 @@
 use rdiag_model::Setup;
 
 use super::{Host, note};
-use crate::host::unescape_octal;
+use rdiag_proc::{MountLine, unescaped};
 
 /// Mounts that are listed.
 const MOST: usize = 32;
@@ -61,15 +61,20 @@ pub(super) fn mounts(host: &Host) -> Vec<Mount> {
 
 /// `36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue`, if it holds data.
 fn mount(line: &str) -> Option<Mount> {
-    let (before, after) = line.split_once(" - ")?;
-    let mut fields = before.split(' ').skip(2);
-    let (number, root, point, own) = (fields.next()?, fields.next()?, fields.next()?, fields.next()?);
-    let mut fields = after.split(' ');
-    let (kind, source, of_all) = (fields.next()?, fields.next()?, fields.next().unwrap_or_default());
-    let point = String::from_utf8_lossy(&unescape_octal(point.as_bytes())).into_owned();
+    let line = MountLine::parse(line.as_bytes())?;
+    let [number, root, own, kind, source, of_all] = [
+        line.device()?,
+        line.root()?,
+        line.options()?,
+        line.kind(),
+        line.source()?,
+        line.super_options().unwrap_or_default(),
+    ]
+    .map(String::from_utf8_lossy);
+    let point = unescaped(line.point()?);
     // A part of a file system that is shown somewhere else is no file system; those of subvolumes are.
     let is_whole = root == "/" || point == "/" || kind == "btrfs";
-    let holds_data = source.starts_with("/dev/") || WITHOUT_DEVICE.contains(&kind);
+    let holds_data = source.starts_with("/dev/") || WITHOUT_DEVICE.contains(&&*kind);
     if !is_whole || !holds_data || FLEETING.iter().any(|folder| point.starts_with(folder)) {
         return None;
     }
@@ -81,5 +86,5 @@ fn mount(line: &str) -> Option<Mount> {
         }
     }
     options.sort_unstable();
-    Some(Mount { point, number: number.to_owned(), kind: kind.to_owned(), options })
+    Some(Mount { point, number: number.into_owned(), kind: kind.into_owned(), options })
 }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rdiag_model::Setup;
+use rdiag_proc::DiskLine;
 
 use super::Host;
 use super::mounts::{Mount, mounts};
@@ -50,11 +51,8 @@ fn disks(host: &Host) -> BTreeMap<String, String> {
 /// `254:1` → `vda1`.
 fn numbers(host: &Host) -> BTreeMap<String, String> {
     let table = host.read("proc/diskstats").unwrap_or_default();
-    let row = |line: &str| {
-        let mut fields = line.split_whitespace();
-        Some((format!("{}:{}", fields.next()?, fields.next()?), fields.next()?.to_owned()))
-    };
-    table.lines().filter_map(row).collect()
+    let row = |line: DiskLine<'_>| (format!("{}:{}", line.major, line.minor), line.name.to_owned());
+    table.lines().filter_map(DiskLine::parse).map(row).collect()
 }
 
 /// A block device, and the disks that it lies on.

@@ -187,8 +187,7 @@ fn parts(path: &Path) -> impl Iterator<Item = OsString> + '_ {
 #[expect(clippy::disallowed_methods, reason = "the file is the kernel's, about this process")]
 pub(crate) fn mount_id(found: &OwnedFd) -> io::Result<String> {
     let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", found.as_raw_fd()))?;
-    let id = info.lines().find_map(|line| line.strip_prefix("mnt_id:"));
-    Ok(id.ok_or(io::ErrorKind::InvalidData)?.trim().to_owned())
+    Ok(rdiag_proc::field(&info, "mnt_id:").ok_or(io::ErrorKind::InvalidData)?.to_owned())
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 use std::io::{self, Read as _};
 use std::os::fd::OwnedFd;
 
+use rdiag_proc::MountLine;
 use rustix::fs::{Mode, OFlags, open, openat, readlink, readlinkat};
 
 /// Where files are made by the kernel at the moment that they are opened, and doing so can do something.
@@ -49,22 +50,26 @@ impl Mounts {
 
     /// Whether the mount with this id may stall who asks it; none if it is not there.
     pub(crate) fn by_id(&self, id: &str) -> Option<Result<(), io::Error>> {
-        self.lines().find(|mount| mount.id == id).map(|mount| self.judged(&mount))
+        self.find(|mount| mount.id() == Some(id.as_bytes()))
     }
 
     /// Whether the mount with this id is one of /proc.
     pub(super) fn is_proc(&self, id: &str) -> bool {
-        self.lines().any(|mount| mount.id == id && mount.kind == "proc")
+        self.lines().any(|mount| mount.id() == Some(id.as_bytes()) && mount.kind() == b"proc")
     }
 
     /// The same as [`Mounts::by_id`] of a mount with this device number.
     pub(crate) fn by_device(&self, device: (u32, u32)) -> Option<Result<(), io::Error>> {
         let number = format!("{}:{}", device.0, device.1);
-        self.lines().find(|mount| mount.device == number).map(|mount| self.judged(&mount))
+        self.find(|mount| mount.device() == Some(number.as_bytes()))
     }
 
-    fn judged(&self, mount: &Mount<'_>) -> io::Result<()> {
-        let kind = mount.kind;
+    fn find(&self, is_meant: impl Fn(&MountLine<'_>) -> bool) -> Option<io::Result<()>> {
+        self.lines().find(is_meant).map(|mount| self.judged(mount))
+    }
+
+    fn judged(&self, mount: MountLine<'_>) -> io::Result<()> {
+        let kind = &*String::from_utf8_lossy(mount.kind());
         let is_fuse = kind.starts_with("fuse") && kind != "fusectl";
         if is_fuse {
             return Err(io::Error::other(format!("it is on {kind}, whose daemon could stall its readers")));
@@ -79,24 +84,8 @@ impl Mounts {
         Ok(())
     }
 
-    fn lines(&self) -> impl Iterator<Item = Mount<'_>> {
-        self.text.lines().filter_map(Mount::parse)
-    }
-}
-
-/// One of the mounts.
-struct Mount<'t> {
-    id: &'t str,
-    device: &'t str,
-    kind: &'t str,
-}
-
-impl<'t> Mount<'t> {
-    fn parse(line: &'t str) -> Option<Self> {
-        let (place, what) = line.split_once(" - ")?;
-        let mut fields = place.split(' ');
-        let (id, device) = (fields.next()?, fields.nth(1)?);
-        Some(Self { id, device, kind: what.split(' ').next()? })
+    fn lines(&self) -> impl Iterator<Item = MountLine<'_>> {
+        self.text.lines().filter_map(|line| MountLine::parse(line.as_bytes()))
     }
 }
 

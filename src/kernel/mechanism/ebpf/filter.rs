@@ -77,8 +77,7 @@ fn cgroup(host: &Host, path: &str) -> Result<(u64, i32), Unavailable> {
 /// The kernel's number of a controller of control groups: their order in /proc/cgroups.
 pub fn controller_number(host: &Host, controller: &str) -> Result<i32, Unavailable> {
     let text = host.read("proc/cgroups")?;
-    let mut lines = text.lines().filter(|line| !line.starts_with('#'));
-    let at = lines.position(|line| line.split_whitespace().next() == Some(controller));
+    let at = rdiag_proc::controllers(&text).position(|own| own.name == controller);
     at.and_then(|at| i32::try_from(at).ok())
         .ok_or_else(|| Unavailable::new(Reason::Absent, format!("/proc/cgroups has no controller {controller}")))
 }

@@ -92,8 +92,9 @@ impl Silent {
 #[expect(clippy::disallowed_methods, reason = "this thread has no host, and the file is the kernel's")]
 fn user(pid: u32) -> u32 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let ids = status.lines().find_map(|line| line.strip_prefix("Uid:"));
-    ids.and_then(|ids| ids.split_whitespace().next()?.parse().ok()).map_or(0, one_of_many)
+    rdiag_proc::field(&status, "Uid:")
+        .and_then(|ids| ids.split_whitespace().next()?.parse().ok())
+        .map_or(0, one_of_many)
 }
 
 /// The same number for all users that one user may have at their disposal.

@@ -155,15 +155,8 @@ pub(super) struct InFile {
 }
 
 fn mapping(line: &str) -> Option<Mapping> {
-    let mut fields = line.splitn(6, ' ');
-    let (start, end) = fields.next()?.split_once('-')?;
-    let (start, end) = (u64::from_str_radix(start, 16).ok()?, u64::from_str_radix(end, 16).ok()?);
-    let rights = fields.next()?;
+    let rdiag_proc::Mapping { start, end, rights, offset, device, path, .. } = rdiag_proc::Mapping::parse(line)?;
     let is_code = rights.contains('x');
-    let offset = u64::from_str_radix(fields.next()?, 16).ok()?;
-    let (major, minor) = fields.next()?.split_once(':')?;
-    let device = (u32::from_str_radix(major, 16).ok()?, u32::from_str_radix(minor, 16).ok()?);
-    let path = fields.nth(1).unwrap_or_default().trim_start();
     let is_file = path.starts_with('/') && !path.starts_with("//") && !path.starts_with("/dev/zero");
     let is_variables = rights == "rw-p" && is_file && !path.starts_with("/memfd:");
     if !is_code && !is_variables {

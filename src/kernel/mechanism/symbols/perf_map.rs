@@ -12,6 +12,7 @@ use super::maps;
 use super::open::{self, Found, Identity};
 use crate::host::Host;
 use crate::host::way::Tree;
+use rdiag_proc::field;
 
 /// What stands for the binary of code that no file holds.
 pub const OBJECT: &str = "[compiled at run time]";
@@ -167,8 +168,7 @@ fn read(found: Found, pid: u32) -> Option<String> {
 fn find(host: &Host, process: Process, owner: u32) -> Option<Found> {
     let pid = process.pid;
     let status = host.read(&format!("proc/{pid}/status")).ok()?;
-    let inner = status.lines().find_map(|line| line.strip_prefix("NStgid:"));
-    let inner = inner.and_then(|ids| ids.split_whitespace().next_back()).unwrap_or_default();
+    let inner = field(&status, "NStgid:").and_then(|ids| ids.split_whitespace().next_back()).unwrap_or_default();
     let inner = if inner.is_empty() { pid.to_string() } else { inner.to_owned() };
     // In its own tree of files, through no link. Only a regular file is opened, of its user, or of root where root alone mounts.
     let tree = Tree::of(host, pid).ok()?;

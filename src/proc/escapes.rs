@@ -19,6 +19,12 @@ pub fn unescape_octal(field: &[u8]) -> Vec<u8> {
     plain
 }
 
+/// The same of a name that is shown: what is no UTF-8 in it is replaced.
+#[must_use]
+pub fn unescaped(field: &[u8]) -> String {
+    String::from_utf8_lossy(&unescape_octal(field)).into_owned()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
