@@ -2,20 +2,13 @@
 /* Which mutex is asked for while which others are held. An order is noted when the lock is asked for, before it is given: in a
  * deadlock it never is. A stack is taken when an order is seen for the first time. */
 #include "named_stacks.h"
+#include "arm64.h"
 
-#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 struct pt_regs___x86 {
 	u64 di;
 	u64 sp;
 	u64 ax;
-};
-struct pt_regs___arm64 {
-	u64 regs[31];
-	s32 syscallno;
-};
-#pragma clang attribute pop
-
-#define IS_ARM64 bpf_core_field_exists(((struct pt_regs___arm64 *)0)->syscallno)
+} __attribute__((preserve_access_index));
 
 #define HELD 8
 struct thread {

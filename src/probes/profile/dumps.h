@@ -2,6 +2,7 @@
  * Registers and the top of the stack of what is sampled, from which user space finds the callers of code without frame pointers.
  * Part of `tables.bpf.c` alone. */
 #pragma once
+#include "syscall.h"
 
 #define CHUNK 1024 /* whole chunks lie in one page */
 #define CHUNKS 16
@@ -46,15 +47,9 @@ struct {
 	__type(value, struct allowance);
 } dump_allowance SEC(".maps");
 
-struct pt_regs___arm64 {
-	s32 syscallno;
-} __attribute__((preserve_access_index));
 struct mm_struct___start {
 	unsigned long start_stack;
 } __attribute__((preserve_access_index));
-enum bpf_func_id___dumps { BPF_FUNC_task_pt_regs___dumps = 175 };
-
-#define IS_ARM64 bpf_core_field_exists(((struct pt_regs___arm64 *)0)->syscallno)
 
 /* The registers of the code of its own that a task runs, or came to the kernel from. Before 5.15 the latter cannot be asked. */
 static __always_inline void *user_registers(void *ctx, bool in_kernel)
@@ -63,7 +58,7 @@ static __always_inline void *user_registers(void *ctx, bool in_kernel)
 
 	if (!in_kernel) /* The context begins with a pointer to those that were interrupted. */
 		bpf_probe_read_kernel(&registers, sizeof(registers), ctx);
-	else if (bpf_core_enum_value_exists(enum bpf_func_id___dumps, BPF_FUNC_task_pt_regs___dumps))
+	else if (bpf_core_enum_value_exists(enum bpf_func_id___regs, BPF_FUNC_task_pt_regs))
 		registers = (void *)bpf_task_pt_regs((void *)bpf_get_current_task_btf());
 	return registers;
 }

@@ -1,23 +1,15 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  * Arguments and results where a breakpoint finds them: in the registers of the calling convention. */
 #pragma once
-#include "rdiag.h"
+#include "arm64.h"
 
-#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 struct pt_regs___x86 {
 	u64 di;
 	u64 si;
 	u64 dx;
 	u64 cx;
 	u64 ax;
-};
-struct pt_regs___arm64 {
-	u64 regs[31];
-	s32 syscallno;
-};
-#pragma clang attribute pop
-
-#define IS_ARM64 bpf_core_field_exists(((struct pt_regs___arm64 *)0)->syscallno)
+} __attribute__((preserve_access_index));
 
 static __always_inline u64 argument(void *regs, const int at)
 {

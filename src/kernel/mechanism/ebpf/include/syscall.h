@@ -3,7 +3,7 @@
  * entered the kernel. Both architectures' registers are described, and the one that the kernel has is read, so that one
  * object serves both. */
 #pragma once
-#include "rdiag.h"
+#include "arm64.h"
 
 #define CALLS 512 /* numbers up to here are told apart */
 #define COMPAT 511 /* stands for all calls of 32-bit (and x32) programs, which number them in another way */
@@ -19,12 +19,6 @@ struct pt_regs___x86 {
 	u64 orig_ax;
 	u64 cs;
 };
-struct pt_regs___arm64 {
-	u64 regs[31];
-	u64 pstate;
-	u64 orig_x0;
-	s32 syscallno;
-};
 struct task_struct___stack {
 	void *stack;
 };
@@ -35,8 +29,6 @@ enum bpf_func_id___regs { BPF_FUNC_task_pt_regs = 175 };
 #define X86_USER32_CS 0x23
 #define X32_BIT 0x40000000
 #define ARM64_32_BIT 0x10
-
-#define IS_ARM64 bpf_core_field_exists(((struct pt_regs___arm64 *)0)->syscallno)
 
 /* Size of a task's stack in the kernel on x86, before 5.15. */
 #define STACK_SIZE 16384
