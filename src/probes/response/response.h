@@ -2,6 +2,7 @@
  * What the programs of `response` keep: a record for each observed thread, and cells that sums are kept in. See kernel.rs,
  * which reads the same words. */
 #pragma once
+#include "namedfile.h"
 #include "syscall.h"
 
 #define DEPTH 127
@@ -294,15 +295,6 @@ struct {
 } calls_made SEC(".maps");
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
-struct qstr {
-	const unsigned char *name;
-};
-struct dentry {
-	struct qstr d_name;
-};
-struct path {
-	struct dentry *dentry;
-};
 struct super_block {
 	u32 s_dev;
 	unsigned long s_magic;
@@ -316,18 +308,6 @@ struct inode {
 	u32 i_rdev;
 	struct super_block *i_sb;
 	unsigned long i_ino;
-};
-struct file {
-	struct path f_path;
-	struct inode *f_inode;
-	void *private_data;
-};
-struct fdtable {
-	unsigned int max_fds;
-	struct file **fd;
-};
-struct files_struct {
-	struct fdtable *fdt;
 };
 struct in6_addr {
 	u8 bytes[16];

@@ -170,7 +170,7 @@ static __noinline void open_file(u64 of, struct opened *out, u32 fd)
 {
 	struct task_struct___more *task = (void *)of;
 	struct fdtable *table = BPF_CORE_READ(task, files, fdt);
-	struct file **array = BPF_CORE_READ(table, fd);
+	void **array = BPF_CORE_READ(table, fd);
 	struct file *file = NULL;
 
 	out->class = NO_FILE;
@@ -254,7 +254,8 @@ static __always_inline struct opened *opened(struct thread *thread, u64 task, u6
 		struct task_struct___more *more = (void *)task;
 		struct files_struct *files = READ(more, files);
 		struct fdtable *table = READ(files, fdt);
-		struct file **array = READ(table, fd), *file = NULL;
+		void **array = READ(table, fd);
+		struct file *file = NULL;
 		if (fd >= READ(table, max_fds) || bpf_probe_read_kernel(&file, sizeof(file), array + fd) ||
 		    (u64)file != known->file || (u64)BPF_CORE_READ(file, f_inode) != known->inode)
 			known->tag = 0;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /* Calls that wait until data are on the disk: who made them, for which file, and how long they took. */
+#include "namedfile.h"
 #include "stream.h"
 #include "syscall.h"
 
@@ -8,31 +9,6 @@
 
 const volatile u32 sync_calls[KINDS] = { NO_CALL, NO_CALL, NO_CALL, NO_CALL, NO_CALL, NO_CALL };
 const volatile u64 threshold = 0; /* ns */
-
-#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
-struct qstr {
-	const unsigned char *name;
-};
-struct dentry {
-	struct qstr d_name;
-};
-struct path {
-	struct dentry *dentry;
-};
-struct file {
-	struct path f_path;
-};
-struct fdtable {
-	unsigned int max_fds;
-	struct file **fd;
-};
-struct files_struct {
-	struct fdtable *fdt;
-};
-struct task_struct___files {
-	struct files_struct *files;
-};
-#pragma clang attribute pop
 
 struct synced {
 	u64 at;
@@ -71,7 +47,8 @@ static __always_inline void put_name(char *name, u32 size, u32 fd)
 {
 	struct task_struct___files *task = (void *)bpf_get_current_task();
 	struct fdtable *table = BPF_CORE_READ(task, files, fdt);
-	struct file **files = BPF_CORE_READ(table, fd), *file = NULL;
+	void **files = BPF_CORE_READ(table, fd);
+	struct file *file = NULL;
 	const unsigned char *text;
 
 	name[0] = 0;

@@ -2,7 +2,7 @@
  * Sockets of TCP and UDP: their ends, and the socket behind a descriptor. Types that other headers may describe too are
  * flavours here. */
 #pragma once
-#include "rdiag.h"
+#include "descriptors.h"
 
 #define TCP_ESTABLISHED 1
 #define TCP_SYN_SENT 2
@@ -58,16 +58,6 @@ struct socket {
 };
 struct request_sock {
 	struct sock_common __req_common;
-};
-struct fdtable {
-	unsigned int max_fds;
-	struct file___socket **fd;
-};
-struct files_struct {
-	struct fdtable *fdt;
-};
-struct task_struct___files {
-	struct files_struct *files;
 };
 #pragma clang attribute pop
 

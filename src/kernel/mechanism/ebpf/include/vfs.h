@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  * Open files, their inodes, directory entries, mounts and file systems. */
 #pragma once
-#include "rdiag.h"
+#include "descriptors.h"
 #include "syscall.h"
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
@@ -48,16 +48,6 @@ struct file___op {
 	unsigned int f_flags;
 	s64 f_pos;
 };
-struct fdtable___op {
-	unsigned int max_fds;
-	struct file___op **fd;
-};
-struct files_struct___op {
-	struct fdtable___op *fdt;
-};
-struct task_struct___op {
-	struct files_struct___op *files;
-};
 #pragma clang attribute pop
 
 #define TYPE_BITS 0170000
@@ -78,17 +68,18 @@ enum bpf_func_id___op {
  * having it read. */
 static __always_inline struct file___op *file_of(u32 fd, const bool direct)
 {
-	struct file___op *file = NULL, **files;
+	struct file___op *file = NULL;
+	void **files;
 	u32 count;
 
 	if (direct && bpf_core_enum_value_exists(enum bpf_func_id___op, BPF_FUNC_get_current_task_btf___op)) {
-		struct task_struct___op *task = (void *)bpf_get_current_task_btf();
-		struct fdtable___op *table = task->files->fdt;
+		struct task_struct___files *task = (void *)bpf_get_current_task_btf();
+		struct fdtable *table = task->files->fdt;
 		count = table->max_fds;
 		files = table->fd;
 	} else {
-		struct task_struct___op *task = (void *)bpf_get_current_task();
-		struct fdtable___op *table = BPF_CORE_READ(task, files, fdt);
+		struct task_struct___files *task = (void *)bpf_get_current_task();
+		struct fdtable *table = BPF_CORE_READ(task, files, fdt);
 		count = BPF_CORE_READ(table, max_fds);
 		files = BPF_CORE_READ(table, fd);
 	}
