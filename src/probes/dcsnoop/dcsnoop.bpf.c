@@ -6,11 +6,9 @@
  *
  * Arguments of some of these functions differ between kernels. A program that reads a result behind the last one is refused
  * by the kernel, so the longer list is tried first. */
+#include "parts.h"
 #include "stream.h"
 #include "vfs.h"
-
-#define PARTS 12
-#define PART 64
 
 /* Whether the cache's own answers, that there is no such file, are lines too. */
 const volatile u32 with_known = 0;
@@ -36,12 +34,6 @@ enum dentry_flags { DCACHE_PAR_LOOKUP };
 #pragma clang attribute pop
 
 enum { KNOWN, ABSENT, FOUND }; /* known to be absent; the file system was asked */
-
-/* As in filepath.h, which is about open files. */
-struct parts {
-	u64 is_whole;
-	char names[PARTS][PART];
-};
 
 struct lookup {
 	u64 at;
@@ -82,10 +74,7 @@ static __noinline int read_above(struct dentry___looked *dentry, struct parts *p
 {
 	u32 at;
 
-	parts->is_whole = 0;
-#pragma unroll
-	for (at = 1; at < PARTS; at++)
-		parts->names[at][0] = 0;
+	clear_parts(parts, 1);
 #pragma unroll
 	for (at = 1; at < PARTS; at++) {
 		struct dentry___looked *parent = BPF_CORE_READ(dentry, d_parent);

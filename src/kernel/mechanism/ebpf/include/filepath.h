@@ -2,14 +2,7 @@
  * The path of a file, part by part, as it is named in the tree of mounts that its opener sees. */
 #pragma once
 #include "fileops.h"
-
-#define PARTS 12
-#define PART 64
-
-struct parts {
-	u64 is_whole; /* whether the root was reached */
-	char names[PARTS][PART]; /* the last part of the path first; empty: a step from a mount to what it is mounted on */
-};
+#include "parts.h"
 
 /* Of what a directory entry names, seen in a mount. Out of line: it is the bulk, and called from many programs. */
 static __noinline int read_path(struct dentry___op *dentry, struct vfsmount___op *seen, struct parts *parts)
@@ -18,10 +11,7 @@ static __noinline int read_path(struct dentry___op *dentry, struct vfsmount___op
 	struct dentry___op *root = BPF_CORE_READ(seen, mnt_root);
 	u32 at;
 
-	parts->is_whole = 0;
-#pragma unroll
-	for (at = 0; at < PARTS; at++)
-		parts->names[at][0] = 0;
+	clear_parts(parts, 0);
 #pragma unroll
 	for (at = 0; at < PARTS; at++) {
 		if (dentry == root) {
