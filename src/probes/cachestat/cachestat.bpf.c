@@ -3,7 +3,7 @@
  * those of them that its own thread put into the cache meanwhile were missing. What is read ahead lies behind that stretch, and is
  * found by the reads that come after. Most reads find everything, so a read is looked at once, when it ends; what it asked for is
  * taken from the call's arguments when a page is put into the cache. */
-#include "folio.h"
+#include "pagecache.h"
 #include "vfs.h"
 
 const volatile u32 page_shift = 12;
@@ -12,24 +12,6 @@ const volatile u32 by_calls = 0; /* reads are seen at the end of system calls, n
 /* Position in the list + 1: calls that read on at the file's place, and those that say where. */
 enum { ON = 1, AT = 2 };
 const volatile u8 call_kinds[CALLS] = {};
-
-#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
-struct inode___cached {
-	unsigned short i_mode;
-};
-struct address_space___cached {
-	struct inode___cached *host;
-};
-struct folio___cached {
-	struct address_space___cached *mapping;
-	unsigned long index;
-};
-/* Before 5.16. */
-struct page___cached {
-	struct address_space___cached *mapping;
-	unsigned long index;
-};
-#pragma clang attribute pop
 
 /* Pages that each thread has put into the cache since its last read ended, of those that its read asks for. A thread keeps its place:
  * making and removing one costs more than all else. */

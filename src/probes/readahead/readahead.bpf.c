@@ -4,30 +4,15 @@
  * Which pages a thread is about to read ahead is known when it begins; those of them that it then puts into the cache are read ahead.
  * They are remembered by 64 pages of their file, one bit each, until they are used or leave the cache. A bit is changed without
  * a lock: two threads that use the same 64 pages in the same instant may count a page twice. */
-#include "folio.h"
+#include "pagecache.h"
 #include "vfs.h"
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
-struct inode___ahead {
-	unsigned short i_mode;
-};
-struct address_space___ahead {
-	struct inode___ahead *host;
-};
-struct folio___ahead {
-	struct address_space___ahead *mapping;
-	unsigned long index;
-};
-/* Before 5.16. */
-struct page___ahead {
-	struct address_space___ahead *mapping;
-	unsigned long index;
-};
 struct file_ra_state {
 	unsigned int size;
 };
 struct readahead_control {
-	struct address_space___ahead *mapping;
+	struct address_space___cached *mapping;
 	unsigned long _index;
 };
 #pragma clang attribute pop
@@ -155,10 +140,10 @@ SEC("fentry/page_cache_ra_order") int page_cache_ra_order_fentry(u64 *ctx)
 
 SEC("fexit/page_cache_ra_order") int page_cache_ra_order_fexit(u64 *ctx) { return end(); }
 
-static __always_inline struct address_space___ahead *place_of(void *of, u64 *first)
+static __always_inline struct address_space___cached *place_of(void *of, u64 *first)
 {
-	struct folio___ahead *folio = of;
-	struct page___ahead *page = of;
+	struct folio___cached *folio = of;
+	struct page___cached *page = of;
 
 	if (bpf_core_field_exists(folio->index)) {
 		*first = BPF_CORE_READ(folio, index);
@@ -197,7 +182,7 @@ BOTH_TRACEPOINTS(mm_filemap_add_to_page_cache)
 
 	if (!stretch)
 		return 0;
-	struct address_space___ahead *mapping = place_of((void *)ctx[0], &first);
+	struct address_space___cached *mapping = place_of((void *)ctx[0], &first);
 	if ((u64)BPF_CORE_READ(mapping, host) != stretch->inode || first < stretch->next || first >= stretch->end)
 		return 0;
 	u64 pages = pages_of((void *)ctx[0]);
@@ -260,7 +245,7 @@ static __always_inline void leaves(u64 mapping, u64 first, u64 last, const u32 m
 BOTH_TRACEPOINTS(mm_filemap_delete_from_page_cache)
 {
 	u64 first = 0;
-	struct address_space___ahead *mapping = place_of((void *)ctx[0], &first);
+	struct address_space___cached *mapping = place_of((void *)ctx[0], &first);
 
 	leaves((u64)mapping, first, first + pages_of((void *)ctx[0]) - 1, FOLIO_BLOCKS, false);
 	return 0;
@@ -289,7 +274,7 @@ BOTH_TRACEPOINTS(mm_filemap_fault)
 static __always_inline int accessed(void *of)
 {
 	u64 first = 0;
-	struct address_space___ahead *mapping = place_of(of, &first);
+	struct address_space___cached *mapping = place_of(of, &first);
 
 	/* Memory of programs has something else there, which no block has the name of. */
 	leaves((u64)mapping, first, first + pages_of(of) - 1, FOLIO_BLOCKS, true);
