@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /* How long interrupt handlers take, by handler. They run with interrupts off, so none interrupts another on its CPU and one
  * time stamp for each CPU is enough. */
-#include "rdiag.h"
 #define LOSSES 2 /* 0: of handlers that found no place, 1: the same for distributions */
 #include "lost.h"
+#include "began.h"
 
 struct key {
 	u64 action; /* address: several devices may share a line */
@@ -22,13 +22,6 @@ struct slots {
 };
 
 const volatile u32 with_hist = 0;
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, u64);
-} began SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_HASH);
@@ -73,12 +66,7 @@ static __always_inline void distribute(struct key *key, u64 took)
 
 BOTH_TRACEPOINTS(irq_handler_entry)
 {
-	u32 zero = 0;
-	u64 *since = bpf_map_lookup_elem(&began, &zero);
-
-	if (since)
-		*since = bpf_ktime_get_ns();
-	return 0;
+	return begins();
 }
 
 BOTH_TRACEPOINTS(irq_handler_exit)

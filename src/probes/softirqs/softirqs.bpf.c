@@ -1,16 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /* How long the kernel's deferred interrupt work takes, by vector. On one CPU a vector never interrupts another, so one time
  * stamp for each CPU is enough. */
-#include "rdiag.h"
+#include "began.h"
 
 #define VECTORS 16 /* ten are in use */
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, u64);
-} began SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -21,12 +14,7 @@ struct {
 
 BOTH_TRACEPOINTS(softirq_entry)
 {
-	u32 zero = 0;
-	u64 *since = bpf_map_lookup_elem(&began, &zero);
-
-	if (since)
-		*since = bpf_ktime_get_ns();
-	return 0;
+	return begins();
 }
 
 BOTH_TRACEPOINTS(softirq_exit)
