@@ -79,7 +79,7 @@ struct {
 static __noinline u64 text_name(void *ctx, u64 value, u32 which)
 {
 	struct text text = {};
-	u64 hash = 0x9e3779b97f4a7c15ULL;
+	u64 hash = NO_WORDS;
 	s64 length = 0;
 
 #pragma unroll
@@ -90,10 +90,8 @@ static __noinline u64 text_name(void *ctx, u64 value, u32 which)
 	if (length <= 0)
 		return 0;
 #pragma unroll
-	for (int i = 0; i < TEXT / 8; i++) {
-		hash = (hash ^ text.words[i]) * 0xff51afd7ed558ccdULL;
-		hash ^= hash >> 32;
-	}
+	for (int i = 0; i < TEXT / 8; i++)
+		hash = mix(hash, text.words[i]);
 	hash |= 2;
 	if (!bpf_map_lookup_elem(&point_texts, &hash) && bpf_map_update_elem(&point_texts, &hash, &text, BPF_ANY))
 		return MISSING;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  * Finding the record of a thread, and adding to its sums. */
 #pragma once
+#include "hash.h"
 #include "response.h"
 
 const volatile u32 with_calls = 1;
@@ -64,16 +65,10 @@ static __always_inline u64 slot_of(u32 tid)
 	return place ? place->slot : 0;
 }
 
-static __always_inline u64 mix(u64 hash, u64 word)
-{
-	hash = (hash ^ word) * 0xff51afd7ed558ccdULL;
-	return hash ^ hash >> 32;
-}
-
 /* Puts a stack into the table, unless it is there, and returns its name: a hash over all of its words. */
 static __noinline u64 keep(struct stack *stack)
 {
-	u64 hash = 0x9e3779b97f4a7c15ULL;
+	u64 hash = NO_WORDS;
 
 	for (int i = 0; i < DEPTH && stack->ips[i]; i++)
 		hash = mix(hash, stack->ips[i]);

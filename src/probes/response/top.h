@@ -66,7 +66,7 @@ static __noinline u64 keep_top(u64 ip, u64 sp)
 
 	if (!top || bpf_probe_read_user(top->words, sizeof(top->words), (void *)sp))
 		return 0;
-	u64 hash = mix(0x9e3779b97f4a7c15ULL, sp);
+	u64 hash = mix(NO_WORDS, sp);
 	for (int i = 0; i < TOP; i++) {
 		if (top->words[i] - ip + NEAR >= 2 * NEAR)
 			top->words[i] = 0;

@@ -26,7 +26,7 @@ static __always_inline u64 keep(struct stack *stack)
 		u64 ip = stack->ips[i];
 		if (!ip)
 			break;
-		ADD_WORD(name, ip);
+		name = mix(name, ip);
 	}
 	name |= 2;
 	if (!bpf_map_lookup_elem(&kept_stacks, &name) && bpf_map_update_elem(&kept_stacks, &name, stack, BPF_ANY)) {

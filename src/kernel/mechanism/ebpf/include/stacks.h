@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  * Stacks that are kept whole and named by what they hold: the kernel's own table of stacks lets two of them collide. */
 #pragma once
-#include "rdiag.h"
+#include "hash.h"
 
 #ifndef DEPTH
 #define DEPTH 127
@@ -21,22 +21,13 @@ struct {
 	__type(value, struct stack);
 } scratch SEC(".maps");
 
-/* What the hash of a stack begins with, and what each word does to it. */
-#define NO_WORDS 0x9e3779b97f4a7c15ULL
-#define ADD_WORD(hash, word)                                                                                           \
-	do {                                                                                                           \
-		hash = (hash ^ (word)) * 0xff51afd7ed558ccdULL;                                                        \
-		hash ^= hash >> 32;                                                                                    \
-	} while (0)
-
 /* A hash over all words of a stack; those behind its end are 0. Never 0 or MISSING. */
 static __always_inline u64 stack_name(struct stack *stack)
 {
 	u64 hash = NO_WORDS;
 
-	for (int i = 0; i < DEPTH; i++) {
-		ADD_WORD(hash, stack->ips[i]);
-	}
+	for (int i = 0; i < DEPTH; i++)
+		hash = mix(hash, stack->ips[i]);
 	return hash | 2;
 }
 
