@@ -92,10 +92,7 @@ struct {
 
 static __always_inline void add(u32 which, u64 value)
 {
-	u64 *total = bpf_map_lookup_elem(&totals, &which);
-
-	if (total)
-		*total += value;
+	count_in(&totals, &which, value);
 }
 
 /* Puts a stack into the table, unless it is there, and returns its name. */

@@ -53,10 +53,7 @@ struct {
 
 static __always_inline void count(u32 which)
 {
-	u64 *total = bpf_map_lookup_elem(&profile_totals, &which);
-
-	if (total)
-		(*total)++;
+	count_in(&profile_totals, &which, 1);
 }
 
 #ifdef TABLES

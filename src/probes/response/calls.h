@@ -49,9 +49,7 @@ static __noinline void called(struct thread *thread, u64 slot, u64 task, s64 res
 		return;
 	}
 	cell_add(cell, ended > at ? ended - at : 0, ended);
-	u64 *made = bpf_map_lookup_elem(&calls_made, &zero);
-	if (made)
-		(*made)++;
+	count_in(&calls_made, &zero, 1);
 	if (is_error(result))
 		failed(thread, slot, key.kind, -result);
 	else if (has & GIVES_BYTES)

@@ -8,10 +8,7 @@ const volatile u32 with_calls = 1;
 
 static __always_inline void lose(u32 which)
 {
-	u64 *count = bpf_map_lookup_elem(&losses, &which);
-
-	if (count)
-		(*count)++;
+	count_in(&losses, &which, 1);
 }
 
 /* The latest time in which calls are or were watched, and its number. */

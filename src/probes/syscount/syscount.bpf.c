@@ -105,10 +105,7 @@ struct {
 
 static __always_inline void miss(u32 which)
 {
-	u64 *count = bpf_map_lookup_elem(&missed, &which);
-
-	if (count)
-		(*count)++;
+	count_in(&missed, &which, 1);
 }
 
 /* A slot that nobody else has; 0 when there is none. As many CPUs as it tries may want one at the same moment. */

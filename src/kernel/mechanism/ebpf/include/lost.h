@@ -18,10 +18,7 @@ struct {
 /* By a place on the stack that holds the reason: a program that has one anyway needs no second. */
 static __always_inline void lose_at(const u32 *why, u64 many)
 {
-	u64 *count = bpf_map_lookup_elem(&lost, why);
-
-	if (count)
-		*count += many;
+	count_in(&lost, why, many);
 }
 
 static __always_inline void lose_many(u32 why, u64 many)

@@ -151,6 +151,15 @@ static __always_inline u32 task_state(struct task_struct *task, const bool direc
 	return state;
 }
 
+/* Adds to one of the counters that each CPU has of its own. */
+static __always_inline void count_in(void *counters, const u32 *which, u64 many)
+{
+	u64 *count = bpf_map_lookup_elem(counters, which);
+
+	if (count)
+		*count += many;
+}
+
 /* A distribution: eight buckets per power of two, so a value is known within 12.5 %. 499 words; see hist.rs. */
 #define HIST_SLOTS 496
 struct hist {

@@ -19,10 +19,8 @@ struct {
 static __always_inline void drop_event(void)
 {
 	u32 zero = 0;
-	u64 *count = bpf_map_lookup_elem(&dropped, &zero);
 
-	if (count)
-		(*count)++;
+	count_in(&dropped, &zero, 1);
 }
 
 /* Room for one record; NULL when the ring is full, which is counted. */
