@@ -77,10 +77,8 @@ static __always_inline void done(struct statement *statement, u64 now)
 {
 	u32 zero = 0;
 	u64 took = now - statement->since;
-	struct hist *hist = bpf_map_lookup_elem(&all, &zero);
 
-	if (hist)
-		hist_add(hist, took);
+	hist_add_at(&all, &zero, took);
 	if (took < threshold)
 		return;
 	struct slow *slow = reserve_event(sizeof(*slow));

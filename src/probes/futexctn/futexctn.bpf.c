@@ -238,9 +238,7 @@ SEC("tracepoint") int exit_tracepoint(struct call *ctx)
 	if (end != WOKEN && known->maybe == wait.address)
 		known->maybe = 0;
 	u64 took = now - wait.since;
-	struct hist *hist = bpf_map_lookup_elem(&lengths, &end);
-	if (hist)
-		hist_add(hist, took);
+	hist_add_at(&lengths, &end, took);
 	struct key key = { .tgid = ids >> 32, .address = wait.address, .stack = take_stack(ctx, BPF_F_USER_STACK) };
 	bpf_get_current_comm(key.comm, sizeof(key.comm));
 	if (end == WOKEN)

@@ -72,9 +72,7 @@ static __always_inline int end(u32 kind, u64 freed)
 		return 0;
 	u64 took = bpf_ktime_get_ns() - work->since;
 	bpf_map_delete_elem(&begun, &tid);
-	struct hist *hist = bpf_map_lookup_elem(&lengths, &kind);
-	if (hist)
-		hist_add(hist, took);
+	hist_add_at(&lengths, &kind, took);
 	struct task_struct *task = (void *)bpf_get_current_task();
 	u64 born = BPF_CORE_READ(task, start_time);
 	struct task_kind key = { .tid = tid, .kind = kind };

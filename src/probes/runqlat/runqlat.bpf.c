@@ -43,7 +43,5 @@ static __always_inline void waited(struct task_struct *prev, struct task_struct 
 		bpf_probe_read_kernel(fresh.comm, sizeof(fresh.comm), &next->comm);
 		bpf_map_update_elem(&tasks, &tid, &fresh, BPF_ANY);
 	}
-	struct hist *hist = bpf_map_lookup_elem(&all, &zero);
-	if (hist)
-		hist_add(hist, wait);
+	hist_add_at(&all, &zero, wait);
 }

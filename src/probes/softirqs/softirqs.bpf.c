@@ -27,8 +27,6 @@ BOTH_TRACEPOINTS(softirq_exit)
 		return 0;
 	u64 took = bpf_ktime_get_ns() - *since;
 	*since = 0;
-	struct hist *hist = bpf_map_lookup_elem(&vectors, &vector);
-	if (hist)
-		hist_add(hist, took);
+	hist_add_at(&vectors, &vector, took);
 	return 0;
 }

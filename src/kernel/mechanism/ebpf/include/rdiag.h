@@ -201,6 +201,14 @@ static __always_inline void hist_add(struct hist *hist, u64 value)
 		hist->slots[slot]++;
 }
 
+static __always_inline void hist_add_at(void *hists, const u32 *which, u64 value)
+{
+	struct hist *hist = bpf_map_lookup_elem(hists, which);
+
+	if (hist)
+		hist_add(hist, value);
+}
+
 /* The name of the process whose task runs: that of its first thread. */
 static __always_inline void read_process_name(char *comm)
 {
