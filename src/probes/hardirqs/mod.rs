@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::softirqs::{HIST, with_runs};
+use super::softirqs::{HIST, durations, with_runs};
 use crate::def::{Context, GivesStacks, Probe, ProbeDef, Taken};
 use crate::table::TableSpec;
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::hist::{self, Hist};
 use rdiag_kernel::mechanism::ebpf::{Global, Hook, Object, include_bytes_aligned, words};
 use rdiag_model::metric::Pick;
-use rdiag_model::probe::{Histogram, Output};
+use rdiag_model::probe::Output;
 use rdiag_model::{Formula, MetricDef, Unavailable, Unit};
 
 pub(super) static PROBE: ProbeDef = ProbeDef {
@@ -145,13 +145,7 @@ fn outputs(handlers: &[(Key, Vec<Handler>)], slots: &[(Key, Slots)], seconds: f6
         .text("irq", "irq", |(_, named)| named.irqs.iter().map(u64::to_string).collect::<Vec<_>>().join(","));
     let mut outputs = vec![Output::Table(with_runs(spec, seconds, |(_, named)| &named.hist).all(&named))];
     if with_hist {
-        outputs.push(Output::Histogram(Histogram {
-            id: "durations".into(),
-            title: "Duration of one run".into(),
-            unit: Unit::Seconds,
-            dimension: Some("handler".into()),
-            rows: named.iter().map(|(name, named)| hist::row(name, &named.hist, 1e-9)).collect(),
-        }));
+        outputs.push(durations("handler", named.iter().map(|(name, named)| (name, &named.hist))));
     }
     outputs
 }

@@ -130,6 +130,17 @@ pub(super) fn with_runs<'c, R: 'c>(spec: TableSpec<'c, R>, seconds: f64, runs: f
         .number("max", "longest", Unit::Seconds, longest)
 }
 
+/// How long one run took, by what `dimension` names. Shared with `hardirqs`.
+pub(super) fn durations<'r>(dimension: &str, rows: impl Iterator<Item = (&'r String, &'r Hist)>) -> Output {
+    Output::Histogram(Histogram {
+        id: "durations".into(),
+        title: "Duration of one run".into(),
+        unit: Unit::Seconds,
+        dimension: Some(dimension.into()),
+        rows: rows.map(|(name, hist)| hist::row(name, hist, 1e-9)).collect(),
+    })
+}
+
 fn outputs(mut vectors: Vec<(String, Hist)>, seconds: f64, with_hist: bool) -> Vec<Output> {
     vectors.retain(|(_, [count, ..])| *count > 0);
     vectors.sort_by_key(|(_, [_, sum, ..])| std::cmp::Reverse(*sum));
@@ -138,13 +149,7 @@ fn outputs(mut vectors: Vec<(String, Hist)>, seconds: f64, with_hist: bool) -> V
         .text("name", "vector", |(name, _)| name.clone());
     let mut outputs = vec![Output::Table(with_runs(spec, seconds, |(_, hist)| hist).all(&vectors))];
     if with_hist {
-        outputs.push(Output::Histogram(Histogram {
-            id: "durations".into(),
-            title: "Duration of one run".into(),
-            unit: Unit::Seconds,
-            dimension: Some("softirq".into()),
-            rows: vectors.iter().map(|(name, hist)| hist::row(name, hist, 1e-9)).collect(),
-        }));
+        outputs.push(durations("softirq", vectors.iter().map(|(name, hist)| (name, hist))));
     }
     outputs
 }
