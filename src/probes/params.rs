@@ -18,6 +18,13 @@ pub struct ParamDef {
     pub help: &'static str,
 }
 
+impl ParamDef {
+    /// How many rows a table has, as most probes have it.
+    pub(super) const fn top(help: &'static str) -> Self {
+        Self { name: "top", kind: ParamKind::Count { min: 1, max: 1000 }, default: "20", help }
+    }
+}
+
 /// What values a parameter takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]

@@ -5,7 +5,7 @@ mod files;
 use std::collections::BTreeMap;
 
 use super::block::{self, Devices, Owner};
-use crate::def::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
+use crate::def::{Context, FilterKind, GivesStacks, ParamDef, Probe, ProbeDef, Taken};
 use crate::table::TableSpec;
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{Global, Object, include_bytes_aligned};
@@ -22,15 +22,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
              the time. The same by process and file, where the file is known.",
     caveats: CAVEATS,
     overhead: "Three program runs per I/O, measured at 1.1 µs together on a busy machine.",
-    params: &[
-        block::DEVICE,
-        ParamDef {
-            name: "top",
-            kind: ParamKind::Count { min: 1, max: 1000 },
-            default: "20",
-            help: "how many rows to show",
-        },
-    ],
+    params: &[block::DEVICE, ParamDef::top("how many rows to show")],
     filters: &[FilterKind::Pid, FilterKind::Comm, FilterKind::Cgroup],
     streams: false,
     stacks: GivesStacks::Never,

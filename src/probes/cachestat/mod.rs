@@ -2,7 +2,7 @@
 
 use super::calls;
 use super::file_ops::AT_CALLS;
-use crate::def::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
+use crate::def::{Context, FilterKind, GivesStacks, ParamDef, Probe, ProbeDef, Taken};
 use crate::table::TableSpec;
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{Global, Hook, Object, include_bytes_aligned, words};
@@ -54,15 +54,7 @@ pub(super) static CACHETOP: ProbeDef = ProbeDef {
              missing first.",
     caveats: CAVEATS,
     overhead: OVERHEAD,
-    params: &[
-        ParamDef {
-            name: "top",
-            kind: ParamKind::Count { min: 1, max: 1000 },
-            default: "20",
-            help: "how many processes to show",
-        },
-        AT_CALLS,
-    ],
+    params: &[ParamDef::top("how many processes to show"), AT_CALLS],
     filters: FILTERS,
     streams: false,
     stacks: GivesStacks::Never,

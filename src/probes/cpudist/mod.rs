@@ -23,12 +23,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
     params: &[
         ParamDef { name: "off", kind: ParamKind::Flag, default: "false", help: "time off the CPU instead of on it" },
         ParamDef { name: "by_task", kind: ParamKind::Flag, default: "false", help: "show each task too" },
-        ParamDef {
-            name: "top",
-            kind: ParamKind::Count { min: 1, max: 1000 },
-            default: "20",
-            help: "how many tasks to show",
-        },
+        ParamDef::top("how many tasks to show"),
     ],
     filters: &[FilterKind::Pid, FilterKind::Comm, FilterKind::Cgroup],
     streams: false,

@@ -38,12 +38,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
             default: "false",
             help: "also a line for each name of which the cache knows that there is no such file",
         },
-        ParamDef {
-            name: "top",
-            kind: ParamKind::Count { min: 1, max: 1000 },
-            default: "20",
-            help: "how many processes to show",
-        },
+        ParamDef::top("how many processes to show"),
     ],
     filters: &[FilterKind::Pid, FilterKind::Comm, FilterKind::Cgroup],
     streams: true,

@@ -37,12 +37,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
             default: "libc",
             help: "the library or program whose pthread_mutex_lock is watched: libc, libpthread (before glibc 2.34), /path/to/program",
         },
-        ParamDef {
-            name: "top",
-            kind: ParamKind::Count { min: 1, max: 1000 },
-            default: "20",
-            help: "how many circles to show",
-        },
+        ParamDef::top("how many circles to show"),
     ],
     filters: &[FilterKind::Pid, FilterKind::Comm, FilterKind::Cgroup],
     streams: false,

@@ -5,7 +5,7 @@ mod tables;
 use std::collections::BTreeMap;
 
 use super::owners::Owners;
-use crate::def::{Context, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
+use crate::def::{Context, GivesStacks, ParamDef, Probe, ProbeDef, Taken};
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{Hook, Object, include_bytes_aligned};
 use rdiag_kernel::mechanism::points::enumerators;
@@ -29,12 +29,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
               rdiag probe count --param tracepoint=skb:kfree_skb --param key=stack.",
     overhead: "Measured at 0.09 µs per packet that is dropped; nothing for others. The search for who holds a socket may take 2 % of \
                one CPU, and half a second at once.",
-    params: &[ParamDef {
-        name: "top",
-        kind: ParamKind::Count { min: 1, max: 1000 },
-        default: "20",
-        help: "how many rows a table has",
-    }],
+    params: &[ParamDef::top("how many rows a table has")],
     filters: &[],
     streams: false,
     stacks: GivesStacks::Never,

@@ -36,12 +36,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
             default: "1s",
             help: "a process that lived shorter is a short-lived one",
         },
-        ParamDef {
-            name: "top",
-            kind: ParamKind::Count { min: 1, max: 1000 },
-            default: "20",
-            help: "how many kinds of short-lived processes are listed",
-        },
+        ParamDef::top("how many kinds of short-lived processes are listed"),
     ],
     filters: &[FilterKind::Pid, FilterKind::Comm, FilterKind::Cgroup],
     streams: true,

@@ -32,12 +32,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
             default: "10ms",
             help: "only operations that took at least so long",
         },
-        ParamDef {
-            name: "top",
-            kind: ParamKind::Count { min: 1, max: 1000 },
-            default: "20",
-            help: "how many processes to show",
-        },
+        ParamDef::top("how many processes to show"),
         TYPE,
         AT_CALLS,
     ],

@@ -1,7 +1,7 @@
 //! What is read and written, by process and file, or by directory.
 
 use super::file_ops::{self, AT_CALLS, TYPE};
-use crate::def::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
+use crate::def::{Context, FilterKind, GivesStacks, ParamDef, Probe, ProbeDef, Taken};
 use crate::table::TableSpec;
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{Global, Object, include_bytes_aligned, words};
@@ -13,16 +13,7 @@ const ATTACH: &str = "vfs_read, vfs_readv, vfs_write and vfs_writev, at entry an
 const OVERHEAD: &str = "Two program runs per read or write of a file; at system calls, every call on the host takes the kernel's \
     slow path besides, whomever it is limited to.";
 const FILTERS: &[FilterKind] = &[FilterKind::Pid, FilterKind::Comm, FilterKind::Cgroup];
-const PARAMS: &[ParamDef] = &[
-    ParamDef {
-        name: "top",
-        kind: ParamKind::Count { min: 1, max: 1000 },
-        default: "20",
-        help: "how many rows to show",
-    },
-    TYPE,
-    AT_CALLS,
-];
+const PARAMS: &[ParamDef] = &[ParamDef::top("how many rows to show"), TYPE, AT_CALLS];
 
 pub(super) static PROBE: ProbeDef = ProbeDef {
     id: "filetop",

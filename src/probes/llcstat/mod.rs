@@ -46,12 +46,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
             default: "1000",
             help: "take a sample every so many misses",
         },
-        ParamDef {
-            name: "top",
-            kind: ParamKind::Count { min: 1, max: 1000 },
-            default: "20",
-            help: "how many processes to show",
-        },
+        ParamDef::top("how many processes to show"),
     ],
     filters: &[FilterKind::Pid, FilterKind::Comm, FilterKind::Cgroup],
     streams: false,

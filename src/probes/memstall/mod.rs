@@ -1,6 +1,6 @@
 //! Tasks that stop to make room in memory.
 
-use crate::def::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
+use crate::def::{Context, FilterKind, GivesStacks, ParamDef, Probe, ProbeDef, Taken};
 use crate::table::TableSpec;
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{Hook, Object, hist, include_bytes_aligned, words};
@@ -21,12 +21,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
               group is above memory.high is not in it, only the work before. Pages that are read \
               back after they were evicted, and swap, are waits for a disk. What has not ended is not in it.",
     overhead: "Two program runs for each stall, which itself takes microseconds to milliseconds; nothing while none happens.",
-    params: &[ParamDef {
-        name: "top",
-        kind: ParamKind::Count { min: 1, max: 1000 },
-        default: "20",
-        help: "how many tasks to show",
-    }],
+    params: &[ParamDef::top("how many tasks to show")],
     filters: &[FilterKind::Pid, FilterKind::Comm, FilterKind::Cgroup],
     streams: false,
     stacks: GivesStacks::Never,

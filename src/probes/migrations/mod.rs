@@ -1,6 +1,6 @@
 //! Moves of tasks between CPUs.
 
-use crate::def::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
+use crate::def::{Context, FilterKind, GivesStacks, ParamDef, Probe, ProbeDef, Taken};
 use crate::table::TableSpec;
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{Hook, Object, include_bytes_aligned, words};
@@ -17,12 +17,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
     caveats: "A move costs what the caches of the old CPU held, which is not measured. The first placement of a new task is \
               no move.",
     overhead: "0.6 µs per move, more for the first of a task.",
-    params: &[ParamDef {
-        name: "top",
-        kind: ParamKind::Count { min: 1, max: 1000 },
-        default: "20",
-        help: "how many tasks and pairs of CPUs to show",
-    }],
+    params: &[ParamDef::top("how many tasks and pairs of CPUs to show")],
     filters: &[FilterKind::Pid, FilterKind::Comm, FilterKind::Cgroup],
     streams: false,
     stacks: GivesStacks::Never,

@@ -1,6 +1,6 @@
 //! Pages that are read ahead: who used them, how soon, and how many were wasted.
 
-use crate::def::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
+use crate::def::{Context, FilterKind, GivesStacks, ParamDef, Probe, ProbeDef, Taken};
 use crate::table::TableSpec;
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{Hook, Kernel, Object, hist, include_bytes_aligned, words};
@@ -25,12 +25,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
               the same 64 pages. What is unused at the end may be used later: look long enough.",
     overhead: "One program run for each call that reads ahead, for each page (or folio) that enters or leaves the page cache, and for each \
                reading of pages on the whole host; measured at 0.5 µs each.",
-    params: &[ParamDef {
-        name: "top",
-        kind: ParamKind::Count { min: 1, max: 1000 },
-        default: "20",
-        help: "how many processes to show",
-    }],
+    params: &[ParamDef::top("how many processes to show")],
     filters: &[FilterKind::Pid, FilterKind::Comm, FilterKind::Cgroup],
     streams: false,
     stacks: GivesStacks::Never,

@@ -107,12 +107,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
             default: "100us",
             help: "take the stacks of waits of at least this length, and of one in 256 others",
         },
-        ParamDef {
-            name: "top",
-            kind: ParamKind::Count { min: 1, max: 1000 },
-            default: "20",
-            help: "how many rows each table has",
-        },
+        ParamDef::top("how many rows each table has"),
     ],
     filters: &[FilterKind::Pid, FilterKind::Comm, FilterKind::Cgroup],
     streams: false,

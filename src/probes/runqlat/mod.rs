@@ -2,7 +2,7 @@
 
 pub(super) mod wait;
 
-use crate::def::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
+use crate::def::{Context, FilterKind, GivesStacks, ParamDef, Probe, ProbeDef, Taken};
 use crate::table::TableSpec;
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{Object, hist, include_bytes_aligned, words};
@@ -20,15 +20,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
               a wake-up that takes the CPU at once. The distribution is read before the table: a wait that ends between the \
               two readings is in the table only.",
     overhead: "0.05 to 0.1 µs per context switch and nothing per wake-up; by time stamps 0.15 to 0.2 µs, wake-ups included.",
-    params: &[
-        ParamDef {
-            name: "top",
-            kind: ParamKind::Count { min: 1, max: 1000 },
-            default: "20",
-            help: "how many tasks to show",
-        },
-        wait::STAMPED,
-    ],
+    params: &[ParamDef::top("how many tasks to show"), wait::STAMPED],
     filters: &[FilterKind::Pid, FilterKind::Comm, FilterKind::Cgroup],
     streams: false,
     stacks: GivesStacks::Never,

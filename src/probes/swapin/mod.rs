@@ -1,6 +1,6 @@
 //! `swapin`: pages that processes need back from swap.
 
-use crate::def::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
+use crate::def::{Context, FilterKind, GivesStacks, ParamDef, Probe, ProbeDef, Taken};
 use crate::table::TableSpec;
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{Hook, Object, include_bytes_aligned, words};
@@ -20,12 +20,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
               another question.",
     overhead: "Two program runs for each fault on a page that is not where it was, and one for each page read, which by itself takes \
                microseconds to milliseconds; nothing while nothing comes back.",
-    params: &[ParamDef {
-        name: "top",
-        kind: ParamKind::Count { min: 1, max: 1000 },
-        default: "20",
-        help: "how many processes to show",
-    }],
+    params: &[ParamDef::top("how many processes to show")],
     filters: &[FilterKind::Pid, FilterKind::Comm, FilterKind::Cgroup],
     streams: false,
     stacks: GivesStacks::Never,

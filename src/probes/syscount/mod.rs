@@ -38,12 +38,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
             default: "false",
             help: "also measure how long calls take; costs a second program run for each call",
         },
-        ParamDef {
-            name: "top",
-            kind: ParamKind::Count { min: 1, max: 1000 },
-            default: "20",
-            help: "how many rows each table has",
-        },
+        ParamDef::top("how many rows each table has"),
     ],
     filters: &[FilterKind::Pid, FilterKind::Comm, FilterKind::Cgroup],
     streams: false,

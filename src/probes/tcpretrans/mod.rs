@@ -5,7 +5,7 @@ mod peers;
 use super::owners::Owners;
 use super::sockets;
 use super::stream::{self, Events};
-use crate::def::{Context, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
+use crate::def::{Context, GivesStacks, ParamDef, Probe, ProbeDef, Taken};
 use peers::Peers;
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{Hook, Object, include_bytes_aligned, words};
@@ -28,15 +28,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
               listener. What was retransmitted was not lost for certain: its acknowledgement may have been, or be late.",
     overhead: "Measured at 1.2 µs per transmission that repeats; nothing for others. The search for who holds a socket may take \
                2 % of one CPU, and half a second at once.",
-    params: &[
-        sockets::PORT,
-        ParamDef {
-            name: "top",
-            kind: ParamKind::Count { min: 1, max: 1000 },
-            default: "20",
-            help: "how many pairs of task and peer are listed in the sums",
-        },
-    ],
+    params: &[sockets::PORT, ParamDef::top("how many pairs of task and peer are listed in the sums")],
     filters: &[],
     streams: true,
     stacks: GivesStacks::Never,

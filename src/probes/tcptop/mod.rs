@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::sockets;
-use crate::def::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
+use crate::def::{Context, FilterKind, GivesStacks, ParamDef, Probe, ProbeDef, Taken};
 use crate::table::TableSpec;
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{Hook, Object, include_bytes_aligned, words};
@@ -22,15 +22,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
               count once. What the kernel sends or receives by itself (NFS, io_uring workers) stands under its own threads' names, \
               or not at all. Data that are moved from a socket into a pipe (splice) are not seen.",
     overhead: "One program run for each call that sends or receives on a socket.",
-    params: &[
-        sockets::PORT,
-        ParamDef {
-            name: "top",
-            kind: ParamKind::Count { min: 1, max: 1000 },
-            default: "20",
-            help: "how many rows a table has",
-        },
-    ],
+    params: &[sockets::PORT, ParamDef::top("how many rows a table has")],
     filters: &[FilterKind::Pid, FilterKind::Comm, FilterKind::Cgroup],
     streams: false,
     stacks: GivesStacks::Never,

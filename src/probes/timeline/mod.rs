@@ -35,12 +35,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
             default: "10000",
             help: "keep so many stays for each CPU and reading, and count the others",
         },
-        ParamDef {
-            name: "top",
-            kind: ParamKind::Count { min: 1, max: 1000 },
-            default: "20",
-            help: "how many tasks to show",
-        },
+        ParamDef::top("how many tasks to show"),
     ],
     filters: &[FilterKind::Pid, FilterKind::Comm, FilterKind::Cgroup],
     streams: false,
