@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::maps::Maps;
+use super::named::Named;
 use super::worker::{self, Detail, Of, Worker};
 use super::{Known, PATIENCE, Process, Symbols, kernel};
 use crate::host::Host;
@@ -75,7 +76,7 @@ impl Symbols {
                 self.unnamed(answer.process, address, Some(&answer.maps));
                 continue;
             }
-            let frame = |named: worker::Named| Frame {
+            let frame = |named: Named| Frame {
                 name: named.name,
                 object: named.module.or_else(|| object.map(str::to_owned)),
                 line: named.line,

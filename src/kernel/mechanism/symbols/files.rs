@@ -3,7 +3,8 @@
 use std::path::{Component, Path};
 use std::sync::Arc;
 
-use super::worker::{Detail, Named, Of, Worker};
+use super::named::Named;
+use super::worker::{Detail, Of, Worker};
 use super::{PATIENCE, kernel};
 use crate::host::Host;
 use rdiag_model::probe::Frame;

@@ -10,16 +10,13 @@ use blazesym::symbolize::{Input, Symbolized, Symbolizer};
 
 use super::bounded::Bounded;
 use super::maps::{InFile, Maps};
+use super::named::{MAX_NAME, Named, module_name};
 use super::open::{self, Found, Identity};
 use super::reader::{Client, Source};
 use super::unwind::Rows;
 use super::vdso;
-use super::worker::{Detail, Named, Of};
+use super::worker::{Detail, Of};
 
-/// Longest name that is kept, in characters; templates of C++ can be longer than any page.
-pub(super) const MAX_NAME: usize = 500;
-/// Functions that are inlined into each other at one address; no page shows more.
-pub(super) const MAX_INLINED: usize = 50;
 /// Files that are named for having no symbols: a reason for each of a thousand would not help.
 const MAX_NOTES: usize = 8;
 
@@ -188,10 +185,4 @@ fn function(found: &Symbolized<'_>) -> Vec<Named> {
     let name = symbol.name.chars().take(MAX_NAME).collect();
     let module = symbol.module.as_ref().and_then(|module| module_name(&module.to_string_lossy()));
     vec![Named { name, module, line: None }]
-}
-
-/// `[ext4]` for a module; none for the kernel itself.
-pub(super) fn module_name(module: &str) -> Option<String> {
-    let name = module.trim_matches(['[', ']']).rsplit('/').next().unwrap_or_default();
-    (!name.is_empty() && name != "kallsyms" && name != "vmlinux").then(|| format!("[{name}]"))
 }

@@ -4,9 +4,9 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use super::Process;
 use super::bounded::Bounded;
-use super::maps::{self, Maps};
+use super::maps::Maps;
+use super::process::{self, Process};
 use crate::host::Host;
 use crate::mechanism::tracefs::private;
 
@@ -52,7 +52,7 @@ impl Lately {
         if let Some(known) = known {
             return Some(known.clone());
         }
-        if !maps::is_same(host, process) {
+        if !process::is_same(host, process) {
             return None;
         }
         let maps = Maps::read(host, process.pid, &self.bounded).unwrap_or_else(|why| {

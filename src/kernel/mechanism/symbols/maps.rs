@@ -2,10 +2,8 @@
 
 use std::path::PathBuf;
 
-use super::Process;
 use super::bounded::Bounded;
 use crate::host::Host;
-use rdiag_proc::{Field, TaskStat};
 
 /// Mappings that hold code, those that never do, and those of variables, in order of their addresses.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -184,22 +182,6 @@ fn mapping(line: &str) -> Option<Mapping> {
 /// The kernel writes a line break as `\012`, and no other character in any other way: what looks like one is part of a name.
 fn with_line_breaks(name: &str) -> String {
     name.replace("\\012", "\n")
-}
-
-/// Whether the process of this id is still the one that was seen.
-pub(super) fn is_same(host: &Host, process: Process) -> bool {
-    start_ticks(host, process.pid).is_some_and(|ticks| ticks.abs_diff(process.born / tick(host)) <= 1)
-}
-
-/// Nanoseconds of a tick, in which /proc counts.
-pub(super) fn tick(host: &Host) -> u64 {
-    1_000_000_000 / host.facts().ticks_per_second.max(1)
-}
-
-/// Ticks from boot to the start of a process.
-pub(super) fn start_ticks(host: &Host, pid: u32) -> Option<u64> {
-    let stat = host.read_bytes(&format!("proc/{pid}/stat")).ok()?;
-    TaskStat::parse(&stat)?.field(Field::Start)
 }
 
 #[cfg(test)]

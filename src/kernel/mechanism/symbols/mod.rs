@@ -25,8 +25,10 @@ mod kernel;
 mod lookup;
 mod mapped;
 mod maps;
+mod named;
 mod open;
 mod perf_map;
+mod process;
 pub mod reader;
 mod running;
 mod stacks;
@@ -41,12 +43,12 @@ use std::sync::Arc;
 pub use files::Files;
 pub use perf_map::OBJECT as COMPILED;
 use perf_map::PerfMaps;
+pub use process::Process;
 pub use stacks::{Part, Piece, Sample, Summary, calls, functions, is_start, summarize};
 
 use crate::host::Host;
 use crate::mechanism::descriptors;
 use crate::mechanism::ebpf::Kernel;
-use lookup::{MAX_INLINED, MAX_NAME};
 use mapped::{Lately, Mapped};
 use maps::{Kind, Maps};
 use rdiag_model::probe::Frame;
@@ -59,23 +61,6 @@ const MAX_KNOWN: usize = 100_000;
 const PATIENCE: f64 = 10.0;
 const CAP_SYS_ADMIN: u64 = 1 << 21;
 const CAP_CHECKPOINT_RESTORE: u64 = 1 << 40;
-
-/// A process. Ids are used again, so its start belongs to it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Process {
-    /// Its id in the first process namespace.
-    pub pid: u32,
-    /// Nanoseconds from boot to its start, suspended time included (`start_boottime` of its first thread).
-    pub born: u64,
-}
-
-impl Process {
-    /// The process that has this id now; none if there is none.
-    #[must_use]
-    pub fn of(host: &Host, pid: u32) -> Option<Self> {
-        maps::start_ticks(host, pid).map(|ticks| Self { pid, born: ticks.saturating_mul(maps::tick(host)) })
-    }
-}
 
 /// What is known of an address.
 #[derive(Debug, Clone, PartialEq, Eq)]

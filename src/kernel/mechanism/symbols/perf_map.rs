@@ -5,11 +5,10 @@ use std::io::Read as _;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::Process;
 use super::bounded::one_of_many;
-use super::lookup::MAX_NAME;
-use super::maps;
+use super::named::MAX_NAME;
 use super::open::{self, Found, Identity};
+use super::process::{self, Process};
 use crate::host::Host;
 use crate::host::way::Tree;
 use rdiag_proc::field;
@@ -175,7 +174,7 @@ fn find(host: &Host, process: Process, owner: u32) -> Option<Found> {
     let found = open::find_below(&tree, &format!("tmp/perf-{inner}.map")).ok()?;
     let is_trusted = found.owner == owner || (found.owner == 0 && !tree.is_of_user());
     // All of that was asked by a number, which another process may have got meanwhile.
-    (maps::is_same(host, process) && is_trusted).then_some(found)
+    (process::is_same(host, process) && is_trusted).then_some(found)
 }
 
 /// Puts a function where others may have been: a runtime uses memory again (V8 does it all the time), and the later entry of the

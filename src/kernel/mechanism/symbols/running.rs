@@ -3,8 +3,7 @@
 //! It knows modules, programs and trampolines that came since a list was read, and is asked for some hundred names where the list
 //! has 100 000 and more: /proc/kallsyms takes some 40 ms of CPU time.
 
-use super::lookup::{MAX_NAME, module_name};
-use super::worker::Named;
+use super::named::{MAX_NAME, Named, module_name};
 use crate::mechanism::ebpf::{Kernel, Object, include_bytes_aligned};
 use rdiag_model::Unavailable;
 

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::time::Duration;
 
-use super::Process;
 use super::lookup::Lookup;
 use super::maps::Maps;
+use super::named::Named;
+use super::process::Process;
 use super::unwind::{Dump, Walked};
 use crate::host::rights::{Phase, narrow};
 use crate::mechanism::descriptors;
@@ -67,15 +68,6 @@ pub(super) struct Answer {
     pub(super) notes: Vec<String>,
     /// Stacks that were to be walked, and the bytes that they were.
     pub(super) walked: (Vec<Walked>, usize),
-}
-
-/// A function.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Named {
-    pub(super) name: String,
-    /// Module of the kernel that it belongs to.
-    pub(super) module: Option<String>,
-    pub(super) line: Option<String>,
 }
 
 /// Why there is no answer.

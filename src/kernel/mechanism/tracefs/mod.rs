@@ -15,6 +15,7 @@
 //! - Where it is not mounted, rdiag mounts it in a mount namespace of its own (`private.rs`).
 //! - What an event costs is measured, since the kernel counts no time for its own tracing (`event_cost.rs`).
 
+mod error_log;
 pub mod event_cost;
 pub mod format;
 pub mod functions;

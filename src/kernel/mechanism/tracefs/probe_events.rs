@@ -5,7 +5,7 @@
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::instance::latest_error;
+use super::error_log::latest_error;
 use super::undo::{self, Debt, Owed};
 use super::{place, stale};
 use crate::host::{Control, Host};

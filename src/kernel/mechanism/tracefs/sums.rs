@@ -1,7 +1,8 @@
 //! The kernel's own sums over an event by its fields (histogram triggers), in an instance: what can be counted where no program may be in
 //! the kernel. Such triggers do not heed `set_event_pid`: to limit them to threads, name these in the filter.
 
-use super::instance::{Instance, latest_error};
+use super::error_log::latest_error;
+use super::instance::Instance;
 use crate::host::Host;
 use rdiag_model::{Reason, Unavailable};
 

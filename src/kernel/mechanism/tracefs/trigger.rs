@@ -2,7 +2,8 @@
 
 use std::sync::atomic::AtomicBool;
 
-use super::instance::{Instance, latest_error};
+use super::error_log::latest_error;
+use super::instance::Instance;
 use super::place;
 use crate::host::Host;
 use rdiag_model::{Reason, Unavailable};

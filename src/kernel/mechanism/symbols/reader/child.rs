@@ -17,8 +17,8 @@ use crate::host::confine::{Confinement, confine};
 use crate::host::message::{receive, send};
 use crate::mechanism::descriptors;
 use crate::mechanism::symbols::debug_file::{Segments, debug_file};
+use crate::mechanism::symbols::named::{MAX_INLINED, MAX_NAME};
 use crate::mechanism::symbols::unwind::Row;
-use crate::mechanism::symbols::{MAX_INLINED, MAX_NAME};
 
 /// Where debug information lies that was stripped from its program: only root can put something there.
 pub(super) const DEBUG_FILES: &str = "/usr/lib/debug";

@@ -13,9 +13,9 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use super::message::{Answer, Question};
 use crate::host::message::{now, receive, send};
 use crate::mechanism::symbols::bounded::one_of_many;
+use crate::mechanism::symbols::named::Named;
 use crate::mechanism::symbols::open::Identity;
 use crate::mechanism::symbols::unwind::Row;
-use crate::mechanism::symbols::worker::Named;
 use rdiag_model::probe::LESS_CONFINED;
 
 /// After so many files the process is started anew: each keeps descriptors and memory.

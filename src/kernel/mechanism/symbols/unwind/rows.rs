@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::Row;
+use super::row::Row;
 use crate::mechanism::symbols::open::Identity;
 
 /// So many are remembered; then all are forgotten, as after an hour on a host where programs come and go.
@@ -56,14 +56,14 @@ impl Rows {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Base, Value};
+    use super::super::row::{Base, Rule, Value};
     use super::*;
 
     #[test]
     fn rows_with_many_rules_are_forgotten_sooner() {
         let file = Identity::numbered(1);
         let frame = Value { base: Base::Frame, offset: 0, loaded: None };
-        let rules = vec![(0, super::super::Rule::Gone); 32];
+        let rules = vec![(0, Rule::Gone); 32];
         let row = Row { before: 0, after: 1, frame, returns: 16, rules, is_signal: false };
         let mut rows = Rows::default();
         let most = MAX_RULES as u64 / 32;

@@ -1,7 +1,9 @@
 //! From a frame to that of its caller, on copies alone.
 
+use super::dump::Dump;
 use super::registers::{ADDRESS, HAS_LINK};
-use super::{Base, Dump, PC, Registers, Row, Rule, SP, Value};
+use super::registers::{PC, Registers, SP};
+use super::row::{Base, Row, Rule, Value};
 
 /// Frames of a stack at most: the kernel follows no more frame pointers either.
 pub(super) const DEPTH: usize = 127;
