@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::delta::{Delta, delta};
 use super::gaps::{explain, gap_of, gap_of_all, missing, owner};
 use super::process::RunDelay;
-use super::{Table, intervals, throttled};
+use super::table::{Table, intervals};
+use super::throttled;
 use rdiag_model::recording::{CollectorRecord, Series};
 use rdiag_model::{OfSeries, Per, Reason, Stats, Term, Unavailable};
 

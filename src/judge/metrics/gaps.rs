@@ -1,6 +1,6 @@
 //! Why a figure is not there: what the collector said of it, or what follows from what it did.
 
-use super::Table;
+use super::table::Table;
 use rdiag_model::{OfSeries, Reason, Unavailable};
 
 /// A gap that the collector explained itself says more than what is seen from here.

@@ -6,6 +6,7 @@ mod gaps;
 mod members;
 mod probe;
 mod process;
+mod table;
 #[cfg(test)]
 mod tests;
 mod throttled;
@@ -14,28 +15,13 @@ mod unloaded;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use self::table::{Table, intervals};
 use rdiag_model::finding::UNREAD_RECORDS;
-use rdiag_model::recording::{CollectorRecord, Number, Series, Window};
+use rdiag_model::recording::{CollectorRecord, Number, Window};
 use rdiag_model::{Facts, Formula, MetricDef, Metrics, Per, Reading, Reason, Source, Unavailable, quantity};
 
 /// What was read so many seconds beside the window is as good as read within it.
 const BESIDE: f64 = 0.5;
-
-/// The series of a window by name, with the record that each belongs to.
-pub(crate) struct Table<'w> {
-    series: BTreeMap<&'w str, Vec<(&'w CollectorRecord, &'w Series)>>,
-    /// The same by name and instance: to search the list for each instance would cost the square of their number.
-    places: HashMap<(&'w str, &'w str), (&'w CollectorRecord, &'w Series)>,
-    window: &'w Window,
-    facts: &'w Facts,
-}
-
-impl<'w> Table<'w> {
-    /// The series of one instance; "" is the whole host.
-    fn one(&self, series: &str, instance: &str) -> Option<(&'w CollectorRecord, &'w Series)> {
-        self.places.get(&(series, instance)).copied()
-    }
-}
 
 /// Computes every metric of the catalogue over one window. `catalogue` pairs each metric with its collector's id.
 #[must_use]
@@ -83,14 +69,6 @@ pub fn evaluate(window: &Window, facts: &Facts, catalogue: &[(&str, &MetricDef)]
     process::add_labels(window, &mut metrics);
     uncharged::add_labels(window, &table, &mut metrics);
     metrics
-}
-
-/// How many intervals a window has; an interrupted one may have less than it was meant to.
-fn intervals(window: &Window) -> usize {
-    if window.interval_seconds <= 0.0 {
-        return 1;
-    }
-    ((window.seconds / window.interval_seconds).round() as usize).clamp(1, 100_000)
 }
 
 /// The intervals between the first and the last sample of a metric's source, if these are not all: on a host that

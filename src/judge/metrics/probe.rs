@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::Table;
 use super::formula::Outcome;
+use super::table::Table;
 use rdiag_model::metric::Pick;
 use rdiag_model::probe::{Cell, Histogram, HistogramRow, Output, ProbeResult, ProbeTable, Stacks};
 use rdiag_model::quantity::percent;

@@ -9,7 +9,7 @@ use self::changes::parts;
 pub(super) use self::run_delay::{RunDelay, run_delays, wait_of_tasks};
 use super::formula::{Outcome, Quotient, describe, statistics};
 use super::members::Members;
-use super::{Table, intervals};
+use super::table::{Table, intervals};
 use rdiag_model::metric::ProcessField;
 use rdiag_model::recording::{CollectorRecord, Process, ProcessPoint, Window};
 use rdiag_model::{Facts, Metrics, Reason, Stats, Unavailable};

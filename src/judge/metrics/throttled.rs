@@ -2,8 +2,9 @@
 //! 6.18, and so since quotas exist), although the CPUs may idle. What is known of such waits is left out here, and rules count waiting as
 //! CPU saturation only where the CPUs were in fact busy.
 
+use super::formula::Part;
 use super::process::{self, RunDelay};
-use super::{Table, formula::Part};
+use super::table::Table;
 use rdiag_model::recording::Process;
 
 /// Series of control groups that grow when a quota stops the group.

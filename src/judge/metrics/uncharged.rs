@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use super::delta::{Delta, delta};
 use super::formula::describe;
-use super::{Table, intervals, process};
+use super::process;
+use super::table::{Table, intervals};
 use rdiag_model::recording::{CollectorRecord, Series, Window};
 use rdiag_model::{Metrics, Reading, Reason, Stats, Unavailable};
 

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::delta::{Delta, delta};
 use super::formula::{Outcome, describe};
-use super::{Table, intervals};
+use super::table::{Table, intervals};
 use rdiag_model::recording::Series;
 use rdiag_model::{Reason, Unavailable, quantity};
 

@@ -6,9 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use rdiag_model::Component;
 use rdiag_model::component::ThreadState;
 use rdiag_model::ledger::{Call, Ledger, Link, MAX_LINKS, MAX_SLICES, Slice, Target, Thread, Timeline};
-use rdiag_model::profile::{Population, ThreadRow};
-
-use super::beyond;
+use rdiag_model::profile::{NotFollowed, Population, ThreadRow};
 
 /// No duration is longer than this (30 years): whatever claims to be is nonsense.
 const LONGEST: f64 = 1e9;
@@ -110,10 +108,20 @@ impl<'l> Account<'l> {
         self.threads.iter().find(|thread| thread.thread.tid == *first && thread.seconds > 0.0)
     }
 
+    /// Threads that found no room; none if there was room for all.
+    pub(super) fn not_followed(&self) -> Option<NotFollowed> {
+        let rows = self.threads.iter().filter(|own| own.thread.is_not_followed());
+        let sum = rows.fold(NotFollowed::default(), |sum, own| NotFollowed {
+            threads: sum.threads.saturating_add(u64::from(own.thread.stands_for)),
+            seconds: sum.seconds + own.seconds,
+        });
+        (sum.threads > 0).then_some(sum)
+    }
+
     /// How many threads there were, and when.
     pub(super) fn population(&self, ledger: &Ledger) -> Population {
         let mut changes: Vec<(f64, i64)> = Vec::new();
-        let not_followed = beyond::not_followed(self);
+        let not_followed = self.not_followed();
         let (mut start, mut end, mut seen) = (0_u64, 0_u64, not_followed.map_or(0, |beyond| beyond.threads));
         for thread in self.threads.iter().map(|account| account.thread) {
             let count = u64::from(thread.stands_for);

@@ -8,10 +8,8 @@ use rdiag_model::quantity::{percent, seconds};
 
 use super::account::{Account, share};
 use super::book::Mentioned;
+use super::names::cut;
 use super::{beyond, limits, percentile};
-
-/// Longest name in a sentence.
-const NAME: usize = 60;
 
 /// `process 4711 (postgres), 3 threads`.
 pub(super) fn subject(account: &Account<'_>, target: &Target, level: Level) -> String {
@@ -54,11 +52,6 @@ pub(super) fn subject(account: &Account<'_>, target: &Target, level: Level) -> S
         ([], None, Some(cgroup)) => format!("control group {}, {threads}", cut(cgroup)),
         ([], None, None) => format!("the whole host, {threads}"),
     }
-}
-
-pub(super) fn cut(name: &str) -> String {
-    let short: String = name.chars().take(NAME).collect();
-    if short.len() < name.len() { format!("{short}…") } else { short }
 }
 
 /// The conclusion.

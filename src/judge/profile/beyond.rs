@@ -7,7 +7,7 @@ use rdiag_model::profile::{LeftBehind, NotFollowed, Profile};
 use rdiag_model::quantity::{number, percent};
 
 use super::account::{Account, share};
-use super::answer::cut;
+use super::names::cut;
 
 /// Names and process ids that are listed.
 const MAX_NAMES: usize = 16;
@@ -15,16 +15,6 @@ const MAX_PIDS: usize = 16;
 /// The same in a sentence.
 const NAMES: usize = 4;
 const PIDS: usize = 4;
-
-/// Threads that found no room; none if there was room for all.
-pub(super) fn not_followed(account: &Account<'_>) -> Option<NotFollowed> {
-    let rows = account.threads.iter().filter(|own| own.thread.is_not_followed());
-    let sum = rows.fold(NotFollowed::default(), |sum, own| NotFollowed {
-        threads: sum.threads.saturating_add(u64::from(own.thread.stands_for)),
-        seconds: sum.seconds + own.seconds,
-    });
-    (sum.threads > 0).then_some(sum)
-}
 
 /// `276 threads, 349 thread-seconds`.
 pub(super) fn size(of: NotFollowed) -> String {

@@ -15,7 +15,7 @@ use rdiag_model::runs::{Difference, Growth, Run, RunComponent, Runs, Spread};
 
 use super::Mentioned;
 use super::account::{Account, ThreadAccount, share};
-use super::answer::cut;
+use super::names::cut;
 use super::percentile;
 use super::serial::{Family, Key, Parts, leaders, own_parts};
 

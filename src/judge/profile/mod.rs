@@ -32,6 +32,7 @@ mod forecast_errors_tests;
 mod forecast_tests;
 mod goal;
 mod limits;
+mod names;
 mod percentile;
 mod quality;
 mod selection;

@@ -42,7 +42,7 @@ pub(super) fn quality(account: &Account<'_>, ledger: &Ledger) -> Quality {
         grade = lower(grade);
     }
     let made = checks.iter().filter(|check| check.agrees.is_some()).count();
-    let beyond = beyond::not_followed(account).map(beyond::size);
+    let beyond = account.not_followed().map(beyond::size);
     let words = format!(
         "unaccounted {}{}, double-counted {}; {}",
         percent(share(account.unaccounted, account.total)),

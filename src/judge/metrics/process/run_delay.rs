@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::super::formula::{Outcome, Part, Quotient, statistics};
-use super::super::{Table, intervals, throttled};
+use super::super::table::{Table, intervals};
+use super::super::throttled;
 use super::changes::{add, changes};
 use super::{record, span, unreadable};
 use rdiag_model::metric::ProcessField;
