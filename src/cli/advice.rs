@@ -93,7 +93,7 @@ fn commands_of(step: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tools::run_dry;
+    use super::super::tools::dry_run::run_dry;
     use super::*;
     use crate::playbook::SourceFile;
     use rdiag_judge::profile::advice as advice_on;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::advice;
 use super::confined::confined;
-use super::tools;
+use super::tools::{self, dry_run};
 use super::ui::{Text, Ui};
 use crate::cli::exit::{Exit, Failure};
 use crate::lab;
@@ -45,8 +45,8 @@ fn check_all(args: &Args, labs: &[(String, String)], sources: &Sources, ui: &Ui)
     }));
     if args.files.is_empty() {
         problems.extend(check::unused(&library));
-        problems.extend(tools::problems(&map, &library));
-        problems.extend(advice::problems(&library, tools::run_dry));
+        problems.extend(dry_run::problems(&map, &library));
+        problems.extend(advice::problems(&library, dry_run::run_dry));
         let builtin = lab::SCENARIOS.iter().map(|(name, text)| (format!("built-in {name}"), *text));
         problems.extend(builtin.flat_map(|(file, text)| lab_problems(&file, text, &library)));
         let lessons = lab::lesson::LESSONS.iter().map(|(name, text)| (format!("built-in lesson {name}"), *text));

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::tools::run_dry;
+use super::tools::dry_run::run_dry;
 use crate::playbook::{Library, SourceFile};
 
 /// The blocks of a document that a shell is given.

@@ -3,13 +3,14 @@
 use std::path::Path;
 
 use super::list::table;
-use super::probe;
 use super::root::open_host;
 use super::ui::{Text, Ui};
 use crate::cli::exit::{Exit, Failure};
+use crate::playbook::suggest::did_you_mean;
 use crate::report::shown::json_line;
 use crate::shown;
-use rdiag_model::Unavailable;
+use rdiag_kernel::mechanism::points::PointError;
+use rdiag_model::{Reason, Unavailable};
 use rdiag_probes::listing::{self, Details, Listed, Listing};
 
 pub(super) fn main(name: &str, as_json: bool, ui: &Ui) -> Result<Exit, Failure> {
@@ -18,7 +19,7 @@ pub(super) fn main(name: &str, as_json: bool, ui: &Ui) -> Result<Exit, Failure> 
         Ok(listing) => listing,
         Err(error) => {
             let gap = error.clone().gap();
-            probe::wrong_point(error)?;
+            wrong_point(error)?;
             return Err(Failure::Unavailable { what: name.to_owned(), gap });
         }
     };
@@ -28,6 +29,16 @@ pub(super) fn main(name: &str, as_json: bool, ui: &Ui) -> Result<Exit, Failure> 
         ui.print(&text(&listing))?;
     }
     Ok(Exit::Done)
+}
+
+/// A typing error is reported here with what was meant; what prevents looking is reported when the probe starts.
+pub(super) fn wrong_point(error: PointError) -> Result<(), Failure> {
+    if !matches!(error.reason, Reason::Absent | Reason::Malformed) {
+        return Ok(());
+    }
+    let near = error.near.as_ref();
+    let hint = near.and_then(|(written, known)| did_you_mean(written, known.iter().map(String::as_str)));
+    Err(Failure::Usage { message: error.message, hint })
 }
 
 fn text(listing: &Listing) -> Text {
@@ -84,7 +95,6 @@ fn block(point: &Listed, details: &Details) -> Text {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rdiag_model::Reason;
     use rdiag_probes::listing::{Kind, Readable};
 
     fn point(name: &str, details: Option<Details>) -> Listed {

@@ -10,8 +10,8 @@ use std::sync::atomic::Ordering;
 
 use clap::ValueEnum;
 
+pub(super) use self::request::checked;
 use self::request::{Action, check_names};
-pub(super) use self::request::{checked, wrong_point};
 use super::command::Command;
 use super::root::open_host;
 use super::screen::TalkArgs;
@@ -139,7 +139,7 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
         super::task::mistyped(comm, &names)?;
         ui.warn(shown!("no task is named {} now; those that start later are seen", Text::seen(comm)));
     }
-    probes::check_point(&host, def, &request.params, &request.pids).or_else(wrong_point)?;
+    probes::check_point(&host, def, &request.params, &request.pids).or_else(points::wrong_point)?;
     let stop = stop_on_signal()?;
     let mut command = match args.command.as_slice() {
         [] => None,

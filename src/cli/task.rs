@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::measure::MeasureArgs;
+use super::points::wrong_point;
 use super::ui::{Text, Ui};
 use crate::cli::exit::Failure;
 use crate::playbook::suggest::did_you_mean;
@@ -53,7 +54,7 @@ pub(super) fn target(args: &MeasureArgs, host: &SharedHost) -> Result<Target, Fa
     }
     let marks = marks(args)?;
     if let Some(marks) = &marks {
-        probes::check_marks(host, marks, &args.pid).or_else(super::probe::wrong_point)?;
+        probes::check_marks(host, marks, &args.pid).or_else(wrong_point)?;
         // Another level cannot measure single requests, so there is nothing to fall back to.
         for function in [&marks.from, &marks.to].into_iter().filter_map(|mark| mark.strip_prefix("return=")) {
             let process = if let [pid] = args.pid[..] { Some(pid) } else { None };

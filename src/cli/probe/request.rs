@@ -10,10 +10,8 @@ use rdiag_kernel::host::SharedHost;
 use rdiag_kernel::mechanism::ebpf::filter::MAX_PIDS;
 use rdiag_kernel::mechanism::perf::select as events;
 use rdiag_kernel::mechanism::perf::select::EventError;
-use rdiag_kernel::mechanism::points::PointError;
 use rdiag_kernel::mechanism::tracefs::trigger::Condition;
 use rdiag_kernel::mechanism::tracefs::{functions, select as tracepoints};
-use rdiag_model::Reason;
 use rdiag_probes::{self as probes, FilterKind, GivesStacks, ParamKind, Params, ProbeDef};
 
 /// What was asked for.
@@ -156,14 +154,4 @@ fn wrong_names(error: EventError, otherwise: &str) -> Failure {
     let near = error.near.as_ref();
     let meant = near.and_then(|(written, known)| did_you_mean(written, known.iter().map(String::as_str)));
     Failure::Usage { message: error.message, hint: meant.or_else(|| Some(otherwise.to_owned())) }
-}
-
-/// A typing error is reported here with what was meant; what prevents looking is reported when the probe starts.
-pub(in crate::cli) fn wrong_point(error: PointError) -> Result<(), Failure> {
-    if !matches!(error.reason, Reason::Absent | Reason::Malformed) {
-        return Ok(());
-    }
-    let near = error.near.as_ref();
-    let hint = near.and_then(|(written, known)| did_you_mean(written, known.iter().map(String::as_str)));
-    Err(Failure::Usage { message: error.message, hint })
 }
