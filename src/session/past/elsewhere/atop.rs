@@ -10,7 +10,9 @@ use serde_json::{Map, Value};
 
 use self::tasks::{Tasks, tasks};
 use super::building::Building;
-use super::{Interval, Past, Source, Time, figure, unknown_host};
+use super::figures::figure;
+use super::intervals::{Interval, Source, Time, unknown_host};
+use crate::session::past::time::Past;
 use rdiag_model::{Facts, RawUnit};
 
 const SOURCE: Source = Source {

@@ -12,7 +12,8 @@ use self::columns::Table;
 use self::tables::Tables;
 use self::tasks::Tasks;
 use super::building::Building;
-use super::{Interval, Past, Source, Time, unknown_host};
+use super::intervals::{Interval, Source, Time, unknown_host};
+use crate::session::past::time::Past;
 use rdiag_model::Facts;
 
 const SOURCE: Source = Source {

@@ -14,7 +14,8 @@ mod tests;
 
 pub use self::entries::Journal;
 use self::lines::Lines;
-use super::{Interval, Past, Source, Time, params, unknown_host};
+use super::intervals::{Interval, Source, Time, unknown_host};
+use crate::session::past::time::{Past, params};
 use rdiag_kernel::host::Zone;
 use rdiag_model::recording::{CollectorRecord, Series};
 use rdiag_model::{Facts, RawUnit, SeriesKind};

@@ -13,7 +13,8 @@ use self::metrics::{Kind, METRICS};
 use self::rounds::Rounds;
 use self::tasks::Units;
 use super::building::Building;
-use super::{Past, Source, Time, interval, unknown_host};
+use super::intervals::{Source, Time, rounded, unknown_host};
+use crate::session::past::time::{Past, interval};
 use rdiag_model::{Facts, RawUnit};
 
 const SOURCE: Source = Source {
@@ -74,7 +75,7 @@ pub(super) fn past(bytes: &[u8], time: &Time<'_>) -> Result<Past, String> {
     let seen = |at: usize| rounds.all().any(|round| round.host.range((at, 0)..=(at, HOST)).next().is_some());
     let untold = METRICS.iter().zip(&told).enumerate().filter(|(at, (_, told))| !**told && seen(*at));
     let untold: Vec<&str> = untold.map(|(_, ((name, _), _))| *name).collect();
-    let every = interval(super::rounded(rounds.seconds()));
+    let every = interval(rounded(rounds.seconds()));
     if !untold.is_empty() {
         let more = untold.len().saturating_sub(NAMED);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };

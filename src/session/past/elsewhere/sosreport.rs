@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::Span;
 use super::pcp::PCP2JSON;
+use crate::session::past::time::Span;
 use rdiag_kernel::host::Zone;
 
 /// What a file is.

@@ -9,7 +9,9 @@ use serde_json::{Map, Value};
 
 use self::document::{HostPart, Sample};
 use super::building::Building;
-use super::{Past, Source, Time, figure, unknown_host};
+use super::figures::figure;
+use super::intervals::{Source, Time, unknown_host};
+use crate::session::past::time::Past;
 use rdiag_kernel::host::Zone;
 use rdiag_model::{Facts, RawUnit};
 

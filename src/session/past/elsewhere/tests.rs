@@ -1,8 +1,12 @@
 //! Hostile and odd files; the shipped binary reads real ones in `tests/elsewhere/`.
 
+use std::collections::BTreeMap;
+
+use super::building::Building;
 use super::*;
 use crate::session::library::resolve;
-use rdiag_model::recording::{Process, Series};
+use rdiag_model::recording::{FORMAT_VERSION, Overhead, Process, Series, Tool};
+use rdiag_model::{Facts, Recording, Setup, Target};
 
 pub(super) const SECOND: i64 = 1_000_000;
 

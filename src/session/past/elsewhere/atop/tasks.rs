@@ -1,8 +1,8 @@
 //! The processes that atop saw: a row in each of four labels, of which PRG says who it is and the others what it used.
 
 use super::super::building::Building;
+use super::super::figures::{figure, signed};
 use super::super::processes::Seen;
-use super::super::{figure, signed};
 use super::{MAX_NAME, Row, rows, text, whole};
 use rdiag_model::RawUnit;
 use rdiag_model::recording::{Process, ProcessPoint};

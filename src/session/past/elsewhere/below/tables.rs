@@ -8,7 +8,7 @@ use std::fmt;
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-use super::super::LARGEST;
+use super::super::figures::LARGEST;
 use super::super::texts::Texts;
 use super::columns::{Kind, Table, column, of};
 

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-use super::super::LARGEST;
+use super::super::figures::LARGEST;
 use super::super::texts::{self, Texts};
 use super::metrics::{Kind, METRICS, Place, factor, place};
 use rdiag_model::RawUnit;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::super::Interval;
+use super::super::intervals::Interval;
 use super::PCP2JSON;
 use super::entries::{Entries, HOST, Value};
 use super::metrics::{Kind, METRICS};

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::super::Interval;
+use super::super::intervals::Interval;
 use rdiag_kernel::host::Zone;
 
 #[derive(Debug, Deserialize)]

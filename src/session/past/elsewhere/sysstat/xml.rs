@@ -12,7 +12,7 @@ use quick_xml::escape::unescape;
 use quick_xml::events::{BytesStart, Event};
 use serde_json::{Map, Value};
 
-use super::super::{MAX_INTERVALS, contains};
+use super::super::intervals::MAX_INTERVALS;
 use super::document::{HostPart, Sample, Stamp};
 
 /// sysstat goes down to 7.
@@ -247,4 +247,9 @@ impl Stamp {
             interval: of("interval").parse().unwrap_or(0.0),
         }
     }
+}
+
+/// Whether a text has another one in it.
+fn contains(bytes: &[u8], wanted: &[u8]) -> bool {
+    bytes.windows(wanted.len()).any(|part| part == wanted)
 }
