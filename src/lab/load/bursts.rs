@@ -2,7 +2,8 @@
 
 use std::io;
 
-use super::{Order, Task, hand, now, sleep};
+use super::process::{Order, hand, now, sleep};
+use super::task::Task;
 
 /// Starts bursts until the time is over.
 #[inline(never)]

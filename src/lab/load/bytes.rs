@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, Write as _};
 
-use super::{Order, now};
+use super::process::{Order, now};
 
 /// Bytes of the file.
 const FILE_BYTES: usize = 256 * 1024;

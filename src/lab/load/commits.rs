@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{self, Write as _};
 
-use super::{Order, Tally, now, sleep};
+use super::process::{Order, Tally, now, sleep};
 
 /// The file begins anew when it has so many bytes.
 const MOST_BYTES: u64 = 1 << 20;

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use super::bursts::compute_one_request;
-use super::{Order, STACK_BYTES, now, sleep};
+use super::process::{Order, STACK_BYTES, now, sleep};
 use rdiag_own::{self as own, CLock};
 
 /// Runs so many threads until the time is over; with a rest of 0 they never leave the CPU by themselves.

@@ -5,7 +5,8 @@ use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
-use super::{CopyKind, Order, Tally, now, sleep};
+use super::kinds::CopyKind;
+use super::process::{Order, Tally, now, sleep};
 use rdiag_own::Mapping;
 
 const MIB: usize = 1 << 20;

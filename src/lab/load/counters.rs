@@ -4,7 +4,8 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::{Layout, Order, STACK_BYTES, Tally, now, sleep};
+use super::kinds::Layout;
+use super::process::{Order, STACK_BYTES, Tally, now, sleep};
 use rdiag_own as own;
 
 /// Additions between two looks at the clock.

@@ -3,7 +3,8 @@
 use std::io;
 
 use super::bursts::compute_one_request;
-use super::{CrewKind, Order, STACK_BYTES, Tally, now, sleep};
+use super::kinds::CrewKind;
+use super::process::{Order, STACK_BYTES, Tally, now, sleep};
 use rdiag_own as own;
 
 /// What each worker computes for, in seconds.

@@ -3,7 +3,8 @@
 use std::io;
 use std::net::{Ipv4Addr, UdpSocket};
 
-use super::{Order, Tally, now, server, sleep};
+use super::process::{Order, Tally, now, sleep};
+use super::server;
 use rdiag_kernel::host::files;
 
 /// What one datagram holds, in bytes.

@@ -4,7 +4,7 @@
 //! elf(5): the place of a loadable segment in the file and its address must be the same modulo the size of a page, since the kernel can
 //! only map whole pages. `readelf` prints both numbers and does not compare them.
 
-use super::Flaw;
+use super::kinds::Flaw;
 
 const PAGE: u64 = 0x1000;
 /// Where the program lies in memory.

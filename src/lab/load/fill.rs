@@ -4,7 +4,8 @@ use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use super::{Order, Room, Tally, now, sleep};
+use super::kinds::Room;
+use super::process::{Order, Tally, now, sleep};
 
 /// What is written at a time while there is room, in bytes.
 const BLOCK_BYTES: usize = 64 * 1024;

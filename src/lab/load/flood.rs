@@ -3,7 +3,7 @@
 use std::io;
 use std::net::{Ipv4Addr, UdpSocket};
 
-use super::{Order, Tally, now, sleep};
+use super::process::{Order, Tally, now, sleep};
 use rdiag_own as own;
 
 /// What one datagram holds, in bytes.

@@ -3,7 +3,9 @@
 use std::io;
 use std::os::unix::process::ExitStatusExt as _;
 
-use super::{End, Order, Tally, Task, hand, now, sleep};
+use super::kinds::End;
+use super::process::{Order, Tally, hand, now, sleep};
+use super::task::Task;
 
 /// What the worker takes at a time.
 const PIECE_BYTES: usize = 1 << 20;

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io;
 
-use super::{Order, now, sleep};
+use super::process::{Order, now, sleep};
 use rdiag_own as own;
 
 /// Opens the same file again and again and closes none, up to a limit of its own; then it is refused, and goes on trying.

@@ -2,7 +2,8 @@
 
 use std::io;
 
-use super::{Order, Task, hand, now, sleep};
+use super::process::{Order, hand, now, sleep};
+use super::task::Task;
 
 /// Starts them and waits with them.
 pub(super) fn hold_up(order: &Order, parents: u32) -> io::Result<()> {

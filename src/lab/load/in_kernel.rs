@@ -3,7 +3,7 @@
 use std::io;
 
 use super::kinds::{FetchFrom, KernelContext};
-use super::{Order, Tally, now, sleep};
+use super::process::{Order, Tally, now, sleep};
 use crate::lab::module;
 use rdiag_own::kernel_module;
 

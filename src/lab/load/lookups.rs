@@ -3,7 +3,8 @@
 use std::fs::File;
 use std::io::{self, Write as _};
 
-use super::{Order, Sought, Tally, now, sleep};
+use super::kinds::Sought;
+use super::process::{Order, Tally, now, sleep};
 
 /// Where it looks for what it does not find.
 const PLACES: [&str; 6] = ["etc", "share", "local", "vendor", "legacy", "opt"];

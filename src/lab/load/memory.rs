@@ -3,7 +3,8 @@
 use std::hint::black_box;
 use std::io;
 
-use super::{MemoryFrom, Order, Tally, now, sleep};
+use super::kinds::MemoryFrom;
+use super::process::{Order, Tally, now, sleep};
 use rdiag_own::Pages;
 
 /// What is taken from the heap at a time: less than what the C library would map (128 KiB).

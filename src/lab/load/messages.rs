@@ -3,7 +3,8 @@
 use std::io::{self, Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 
-use super::{Order, Others, STACK_BYTES, Tally, now, sleep};
+use super::kinds::Others;
+use super::process::{Order, STACK_BYTES, Tally, now, sleep};
 use crate::lab::chance::Chance;
 
 /// Of so many messages …

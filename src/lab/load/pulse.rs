@@ -3,7 +3,7 @@
 use std::io;
 
 use super::bursts::compute_one_request;
-use super::{Order, now, sleep};
+use super::process::{Order, now, sleep};
 use rdiag_own as own;
 
 /// In the lower half of the priorities, below the kernel's own threads that must not wait.

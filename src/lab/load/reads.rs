@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use rustix::fs::OFlags;
 
-use super::{Order, STACK_BYTES, now};
+use super::process::{Order, STACK_BYTES, now};
 use crate::lab::chance::Chance;
 
 /// What reads past the page cache must be aligned to; no common disk has larger blocks.

@@ -3,7 +3,7 @@
 use std::hint::black_box;
 use std::io;
 
-use super::{Order, Tally, now};
+use super::process::{Order, Tally, now};
 
 /// Sizes of the pieces, in bytes.
 const PIECES: [usize; 4] = [48, 96, 200, 400];

@@ -3,7 +3,8 @@
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _};
 
-use super::{Order, Tally, now, reads, sleep};
+use super::process::{Order, Tally, now, sleep};
+use super::reads;
 
 /// What is read at a time.
 const BLOCK_BYTES: usize = 256 * 1024;

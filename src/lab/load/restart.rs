@@ -4,7 +4,9 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use super::{Flaw, Order, Tally, elf, now, sleep};
+use super::elf;
+use super::kinds::Flaw;
+use super::process::{Order, Tally, now, sleep};
 use rdiag_own as own;
 
 /// The program that it tries to start.

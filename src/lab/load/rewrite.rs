@@ -3,7 +3,7 @@
 use std::io;
 use std::os::unix::fs::FileExt as _;
 
-use super::{Order, now, sleep};
+use super::process::{Order, now, sleep};
 
 /// Bytes of one write(2).
 const BLOCK_BYTES: usize = 1 << 20;

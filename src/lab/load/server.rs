@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rustix::net::{AddressFamily, SocketType, bind, listen, socket};
 
-use super::{Order, STACK_BYTES, now, sleep};
+use super::process::{Order, STACK_BYTES, now, sleep};
 use rdiag_kernel::host::files;
 
 /// No answer takes longer: then something else is wrong, and the client tries again.

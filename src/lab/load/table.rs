@@ -4,7 +4,9 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::{Order, TableOf, Tally, now, reads, sleep};
+use super::kinds::TableOf;
+use super::process::{Order, Tally, now, sleep};
+use super::reads;
 use rdiag_own::{Mapping, Pages};
 
 /// The smallest pages of all processors that rdiag runs on.

@@ -4,8 +4,9 @@ use std::io::{self, Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::kinds::Fault;
+use super::process::{Order, STACK_BYTES, Tally, now, sleep};
 use super::server::{PATIENCE, port_file, wait_for_server};
-use super::{Fault, Order, STACK_BYTES, Tally, now, sleep};
 use crate::lab::chance::Chance;
 use rdiag_kernel::host::files;
 use rdiag_own as own;
