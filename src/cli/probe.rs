@@ -205,7 +205,7 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
     match session::probe(&host, &request, &stop, &mut ready, &mut each) {
         end @ (ProbeEnd::Done | ProbeEnd::OverBudget) => {
             if args.format == Format::Text && def.streams {
-                ui.print(&live.end(&style))?;
+                ui.print(&live.end())?;
             }
             let ended = command.as_ref().map(|command| command.settle(ui)).transpose()?.flatten();
             let failed = command.zip(ended.as_ref()).and_then(|(command, ended)| command.passes_on(ended));

@@ -2,7 +2,7 @@
 
 use unicode_width::UnicodeWidthStr as _;
 
-use super::probe::{EVENT, Text, below, cells, headings, limits, line, stacks_text, table_text};
+use super::probe::{EVENT, Text, below, cells, headings, limits, line, output_text, table_text};
 use crate::report::terminal::Style;
 use crate::shown;
 use rdiag_model::probe::{Cell, Output, ProbeResult, ProbeTable, Row};
@@ -22,7 +22,7 @@ pub struct Live {
 impl Live {
     /// The events of a reading, with the heading if it is the first one that has any.
     #[must_use]
-    pub fn events(&mut self, result: &ProbeResult, _: &Style) -> Text {
+    pub fn events(&mut self, result: &ProbeResult, style: &Style) -> Text {
         let mut out = Text::new();
         for output in &result.outputs {
             let Output::Events(table) = output else { continue };
@@ -51,7 +51,7 @@ impl Live {
             if let Output::Stacks(stacks) = output
                 && !stacks.stacks.is_empty()
             {
-                out.push(stacks_text(stacks));
+                out.push(output_text(output, style));
             }
         }
         out.push(limits(result));
@@ -60,12 +60,12 @@ impl Live {
 
     /// What there was of each kind, when all is over; nothing for probes that count nothing beside the events.
     #[must_use]
-    pub fn end(&self, style: &Style) -> Text {
+    pub fn end(&self) -> Text {
         let text = |table: &ProbeTable| {
             let mut table = table.clone();
             let largest = |row: &Row| row.cells.iter().find_map(Cell::number).unwrap_or(0.0);
             table.rows.sort_by(|a, b| largest(b).total_cmp(&largest(a)));
-            shown!("\n{}\n\n{}", Text::seen(&table.title), table_text(&table, style))
+            shown!("\n{}\n\n{}", Text::seen(&table.title), table_text(&table))
         };
         let others = match self.others {
             0 => Text::new(),

@@ -12,7 +12,7 @@ pub use brief::brief;
 
 use super::changes::{heading, largest, more, when};
 use super::shown::{Markdown, Shown};
-use super::{rows, usual, words};
+use super::{probe_words, rows, usual, words};
 use crate::report::error::ReportError;
 use crate::shown;
 use rdiag_model::quantity::with_unit;
@@ -66,7 +66,7 @@ pub fn markdown(report: &Report) -> Result<Text, ReportError> {
     page.section("the matrix", matrix(report));
     finding::findings(report, &mut page);
     let mut missing = 0;
-    let (silent, telling) = probes::by_silence(report);
+    let (silent, telling) = probe_words::by_silence(report);
     for (at, probed) in telling.iter().enumerate() {
         let heading = if at == 0 { "## Inside the kernel\n\n" } else { "" };
         let fits = at < MAX_ROWS && page.fits(shown!("{}{}", heading, probes::probe(probed)));

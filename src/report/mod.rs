@@ -74,6 +74,7 @@ mod sample_probes;
 mod schedule;
 mod sentence;
 mod shade;
+mod shapes;
 pub mod shown;
 pub mod speedscope;
 mod spread;

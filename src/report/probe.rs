@@ -2,19 +2,20 @@
 
 use unicode_width::UnicodeWidthStr as _;
 
-use super::bars::bars;
-use super::hot::hot;
 use super::hot_words as words;
 use super::probe_words;
+use super::probed::first_rows;
 use super::schedule::{self, Line};
+use super::shapes::ShapeWriter;
 use super::shown::{Shown, Terminal};
 use super::words::counted;
 use crate::report::terminal::Style;
 use crate::shown;
 use rdiag_model::call_trace::CallTrace;
-use rdiag_model::probe::{Cell, CostOf, Histogram, HistogramRow, Output, ProbeResult, ProbeTable, Row, Stacks};
-use rdiag_model::probed::Bar;
-use rdiag_model::schedule::Schedule;
+use rdiag_model::hot::Hot;
+use rdiag_model::probe::{Cell, CostOf, Output, ProbeResult, ProbeTable, Row, Stacks};
+use rdiag_model::probed::{Bar, Distributions};
+use rdiag_model::schedule::Strips;
 use rdiag_model::{Unit, quantity};
 
 /// What a terminal is written.
@@ -42,8 +43,6 @@ const FUNCTIONS: usize = 15;
 const FUNCTION: usize = 120;
 /// Widest picture, in columns.
 const WIDEST: usize = 160;
-/// Pieces of a picture: many for each column, so that none of them seems to begin late.
-const PIECES: usize = 2_000;
 /// Functions of the path with most.
 const PATH: usize = 12;
 
@@ -52,19 +51,115 @@ const PATH: usize = 12;
 pub fn text(result: &ProbeResult, style: &Style) -> Text {
     let mut out = Text::new();
     for output in &result.outputs {
-        out.push(match output {
-            Output::Histogram(histogram) => histogram_text(histogram),
-            Output::Table(table) | Output::Events(table) => {
-                shown!("{}\n\n{}", Text::seen(&table.title), table_text(table, style))
-            }
-            Output::Stacks(stacks) => stacks_text(stacks),
-            Output::Calls(trace) => calls_text(trace),
-            Output::Schedule(all) => schedule_text(all, style),
-        });
+        out.push(output_text(output, style));
         out.push("\n");
     }
     out.push(footer(result));
     out
+}
+
+/// One output as text.
+pub(super) fn output_text(output: &Output, style: &Style) -> Text {
+    let mut full = Full { out: Text::new(), width: style.width.clamp(40, WIDEST) - 2 };
+    full.measured(output);
+    full.out
+}
+
+/// An output as long as it is, with pictures as wide as the terminal.
+struct Full {
+    out: Text,
+    width: usize,
+}
+
+impl ShapeWriter for Full {
+    fn histogram(&mut self, all: &Distributions) {
+        let title = Text::seen(&all.title);
+        if all.rows.iter().all(|row| row.count == 0) {
+            return self.out.push(shown!("{}\n\n  nothing\n", title));
+        }
+        for row in &all.rows {
+            let name = Text::seen_within(&row.instance, CELL);
+            let name = if name.is_empty() { name } else { shown!(": {}", name) };
+            self.out.push(shown!("{}{}\n", &title, name));
+            let figure = |value: Option<f64>| {
+                value.map_or(Text::of("-"), |value| Text::seen(quantity::with_unit(value, all.unit)))
+            };
+            self.out.push(shown!(
+                "{} values, mean {}, median {}, p95 {}, p99 {}, longest {}\n\n",
+                Text::seen(quantity::number(row.count as f64)),
+                figure(row.mean),
+                figure(row.p50),
+                figure(row.p95),
+                figure(row.p99),
+                // Of no values it is 0.
+                figure(row.max.or(Some(0.0))),
+            ));
+            self.out.push(bars_text(&row.bars, all.unit));
+        }
+    }
+
+    fn table(&mut self, table: &ProbeTable) {
+        self.out.push(shown!("{}\n\n{}", Text::seen(&table.title), table_text(table)));
+    }
+
+    fn stacks(&mut self, stacks: &Stacks, whole: f64, hot: &Hot) {
+        self.out.push(shown!("{}\n", Text::seen(&stacks.title)));
+        for stack in stacks.stacks.iter().take(STACKS) {
+            self.out.push(shown!(
+                "\n  {} in {} times ({}): {}\n",
+                Text::seen(quantity::with_unit(stack.value, stacks.unit)),
+                stack.count,
+                Text::seen(quantity::percent(stack.value / whole.max(f64::MIN_POSITIVE))),
+                Text::seen_within(&stack.owner, CELL)
+            ));
+            for frame in stack.frames.iter().rev().filter_map(|at| stacks.frames.get(*at as usize)) {
+                let line = frame.line.as_deref().map(|line| shown!("  {}", Text::seen(line))).unwrap_or_default();
+                let mark = if frame.kernel { "_[k]" } else { "" };
+                self.out.push(shown!("    {}{}{}\n", Text::seen_within(&frame.name, 100), mark, line));
+            }
+        }
+        if stacks.stacks.len() > STACKS {
+            self.out.push(shown!("\n  and {} more stacks\n", stacks.stacks.len() - STACKS));
+        }
+        self.out.push(hot_text(stacks, hot));
+        for (what, value) in [
+            ("with a frame that has no name", stacks.unresolved),
+            ("whose stack seems cut short", stacks.truncated),
+            ("whose stack could not be taken", stacks.missing),
+        ] {
+            if value > 0.0 {
+                let share = quantity::percent(value / (whole + stacks.missing).max(f64::MIN_POSITIVE));
+                self.out.push(shown!("  {} {}\n", Text::seen(share), what));
+            }
+        }
+    }
+
+    /// An indented list, each outermost call below a line that says whose it is.
+    fn calls(&mut self, trace: &CallTrace) {
+        let (calls, cut) = probe_words::calls(trace, CALLS, usize::MAX);
+        self.out.push(shown!("{}\n", Text::seen_within(&trace.title, CELL)));
+        if calls.is_empty() {
+            self.out.push("\n  nothing\n");
+        }
+        for (call, depth) in calls {
+            if depth == 0 {
+                self.out.push(shown!("\n  {}\n", Text::seen_within(probe_words::whose(call), 100)));
+            }
+            let (took, function) = (Text::seen(probe_words::took(call)), Text::seen_within(&call.function, 100));
+            self.out.push(shown!("  {:>10}  {}{}\n", took, Text::repeated("  ", depth.min(DEPTH)), function));
+        }
+        if !cut.is_empty() {
+            self.out.push(shown!("\n  {}\n", Text::seen(cut)));
+        }
+    }
+
+    fn schedule(&mut self, strips: &Strips) {
+        self.out.push(shown!("{}\n\n", Text::seen_within(&strips.title, CELL)));
+        for line in schedule::lines(strips, self.width) {
+            let (Line::Drawn(text) | Line::Said(text)) = line;
+            self.out.push(shown!("  {}\n", Text::seen(text)));
+        }
+    }
 }
 
 /// A reading as one of many, one after the other. Where a probe sums up by function, those stand for the stacks, and for
@@ -76,20 +171,13 @@ pub fn interval_text(result: &ProbeResult, style: &Style) -> Text {
         _ => None,
     });
     let Some(functions) = functions else { return text(result, style) };
-    let (mut table, mut out) = (functions.clone(), Text::new());
-    let cut: Vec<_> = table.rows.drain(table.rows.len().min(LIVE_ROWS)..).collect();
-    table.others += cut.len() as u64;
-    for (at, column) in functions.columns.iter().enumerate() {
-        if let Some(sum) = table.others_sum.get_mut(&column.id) {
-            *sum += cut.iter().filter_map(|row| row.cells.get(at)?.number()).sum::<f64>();
-        }
-    }
+    let mut out = Text::new();
     // The first note says how much there was; the others hold from one reading to the next.
     if let Some(note) = result.notes.first() {
         out.push(shown!("{}\n", Text::seen(note)));
     }
     out.push(lost(result));
-    out.push(table_text(&table, style));
+    out.push(table_text(&first_rows(functions, LIVE_ROWS)));
     out.push("\n");
     out
 }
@@ -136,37 +224,9 @@ fn footer(result: &ProbeResult) -> Text {
     out
 }
 
-fn histogram_text(histogram: &Histogram) -> Text {
-    let title = Text::seen(&histogram.title);
-    if histogram.rows.iter().all(|row| row.count == 0) {
-        return shown!("{}\n\n  nothing\n", title);
-    }
-    let mut out = Text::new();
-    for row in &histogram.rows {
-        let name = Text::seen_within(&row.instance, CELL);
-        let name = if name.is_empty() { name } else { shown!(": {}", name) };
-        out.push(shown!("{}{}\n", &title, name));
-        let figure = |value: Option<f64>| {
-            value.map_or(Text::of("-"), |value| Text::seen(quantity::with_unit(value, histogram.unit)))
-        };
-        let at = |share: f64| figure(histogram.percentile(row, share));
-        out.push(shown!(
-            "{} values, mean {}, median {}, p95 {}, p99 {}, longest {}\n\n",
-            Text::seen(quantity::number(row.count as f64)),
-            figure(row.mean()),
-            at(0.5),
-            at(0.95),
-            at(0.99),
-            figure(Some(row.max)),
-        ));
-        out.push(bars_text(row, histogram.unit));
-    }
-    out
-}
-
 /// Powers of two from the first to the last that has any, with a bar each.
-fn bars_text(row: &HistogramRow, unit: Unit) -> Text {
-    let bar = |bar: Bar| {
+fn bars_text(bars: &[Bar], unit: Unit) -> Text {
+    let bar = |bar: &Bar| {
         let drawn = Text::repeated("#", (bar.length * BAR as f64).ceil() as usize);
         let bound: Text = if bar.below > 0.0 {
             shown!("< {:>10}", Text::seen(quantity::with_unit(bar.below, unit)))
@@ -175,7 +235,7 @@ fn bars_text(row: &HistogramRow, unit: Unit) -> Text {
         };
         shown!("  {}  {:>10}  {}\n", bound, bar.count, drawn)
     };
-    bars(row, unit).into_iter().map(bar).collect()
+    bars.iter().map(bar).collect()
 }
 
 /// What stands in a table; the last column may be longer than the others.
@@ -199,7 +259,7 @@ pub(super) fn headings(table: &ProbeTable) -> Vec<Text> {
     table.columns.iter().map(|column| Text::seen(&column.title)).collect()
 }
 
-pub(super) fn table_text(table: &ProbeTable, _: &Style) -> Text {
+pub(super) fn table_text(table: &ProbeTable) -> Text {
     let mut rows = cells(table, CELL);
     rows.insert(0, headings(table));
     let columns = table.columns.len();
@@ -246,14 +306,13 @@ pub(super) fn line(row: &[Text], widths: &[usize], table: &ProbeTable) -> Text {
 }
 
 /// The functions with most of their own, and the path with most.
-fn hot_text(stacks: &Stacks) -> Text {
-    let hot = hot(stacks);
+fn hot_text(stacks: &Stacks, hot: &Hot) -> Text {
     if hot.functions.rows.is_empty() {
         return Text::new();
     }
     let mut out = Text::of("\n    self   total  function\n");
     for row in hot.functions.rows.iter().take(FUNCTIONS) {
-        let [own, total] = [row.own, row.total].map(|value| Text::seen(words::share(&hot, value)));
+        let [own, total] = [row.own, row.total].map(|value| Text::seen(words::share(hot, value)));
         let object = row.object.as_deref().map(|object| shown!("  {}", Text::seen_within(object, CELL)));
         let name = Text::seen_within(&row.name, 100);
         out.push(shown!("  {:>6}  {:>6}  {}{}\n", own, total, name, object.unwrap_or_default()));
@@ -263,74 +322,8 @@ fn hot_text(stacks: &Stacks) -> Text {
         out.push(shown!("  and {} more functions\n", hidden));
     }
     out.push(shown!("  {}\n", words::meaning(stacks.activity)));
-    if let Some(path) = words::path(&hot, PATH) {
+    if let Some(path) = words::path(hot, PATH) {
         out.push(shown!("  Hottest path: {}\n", Text::seen_within(path, 600)));
-    }
-    out
-}
-
-/// Calls as an indented list, each outermost one below a line that says whose it is.
-fn calls_text(trace: &CallTrace) -> Text {
-    let mut out: Text = shown!("{}\n", Text::seen_within(&trace.title, CELL));
-    let calls = trace.calls.len().min(CALLS);
-    for (call, depth) in trace.calls.iter().zip(trace.depths()).take(calls) {
-        if depth == 0 {
-            out.push(shown!("\n  {}\n", Text::seen_within(probe_words::whose(call), 100)));
-        }
-        let (took, function) = (Text::seen(probe_words::took(call)), Text::seen_within(&call.function, 100));
-        out.push(shown!("  {:>10}  {}{}\n", took, Text::repeated("  ", depth.min(DEPTH)), function));
-    }
-    if trace.calls.is_empty() {
-        out.push("\n  nothing\n");
-    }
-    let cut = probe_words::cut(trace, trace.calls.len() - calls);
-    if !cut.is_empty() {
-        out.push(shown!("\n  {}\n", Text::seen(cut)));
-    }
-    out
-}
-
-/// The picture, as wide as the terminal.
-fn schedule_text(all: &Schedule, style: &Style) -> Text {
-    let mut out: Text = shown!("{}\n\n", Text::seen_within(&all.title, CELL));
-    let width = style.width.clamp(40, WIDEST) - 2;
-    for line in schedule::lines(&schedule::strips(all, PIECES), width) {
-        let (Line::Drawn(text) | Line::Said(text)) = line;
-        out.push(shown!("  {}\n", Text::seen(text)));
-    }
-    out
-}
-
-pub(super) fn stacks_text(stacks: &Stacks) -> Text {
-    let mut out: Text = shown!("{}\n", Text::seen(&stacks.title));
-    let whole: f64 = stacks.stacks.iter().map(|stack| stack.value).sum::<f64>() + stacks.others;
-    for stack in stacks.stacks.iter().take(STACKS) {
-        out.push(shown!(
-            "\n  {} in {} times ({}): {}\n",
-            Text::seen(quantity::with_unit(stack.value, stacks.unit)),
-            stack.count,
-            Text::seen(quantity::percent(stack.value / whole.max(f64::MIN_POSITIVE))),
-            Text::seen_within(&stack.owner, CELL)
-        ));
-        for frame in stack.frames.iter().rev().filter_map(|at| stacks.frames.get(*at as usize)) {
-            let line = frame.line.as_deref().map(|line| shown!("  {}", Text::seen(line))).unwrap_or_default();
-            let mark = if frame.kernel { "_[k]" } else { "" };
-            out.push(shown!("    {}{}{}\n", Text::seen_within(&frame.name, 100), mark, line));
-        }
-    }
-    if stacks.stacks.len() > STACKS {
-        out.push(shown!("\n  and {} more stacks\n", stacks.stacks.len() - STACKS));
-    }
-    out.push(hot_text(stacks));
-    for (what, value) in [
-        ("with a frame that has no name", stacks.unresolved),
-        ("whose stack seems cut short", stacks.truncated),
-        ("whose stack could not be taken", stacks.missing),
-    ] {
-        if value > 0.0 {
-            let share = quantity::percent(value / (whole + stacks.missing).max(f64::MIN_POSITIVE));
-            out.push(shown!("  {} {}\n", Text::seen(share), what));
-        }
     }
     out
 }

@@ -211,7 +211,7 @@ fn counts_of_many_readings_are_summed_up_at_the_end_and_other_figures_are_not() 
         let outputs = vec![table("counts", Unit::Count, rows), table("means", Unit::Seconds, rows)];
         assert_eq!(live.events(&ProbeResult { outputs, ..ProbeResult::default() }, &WIDE), "");
     }
-    let text = live.end(&WIDE);
+    let text = live.end();
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     assert_eq!(lines, ["Table of counts", "event  n", "a      5", "c      3", "b      2"], "{text}");
 }
@@ -223,8 +223,8 @@ fn events_that_are_not_shown_are_told_once_at_the_end() {
         let outputs = vec![Output::Events(ProbeTable { others, ..ProbeTable::default() })];
         assert_eq!(live.events(&ProbeResult { outputs, ..ProbeResult::default() }, &WIDE), "");
     }
-    assert_eq!(live.end(&WIDE), "note: 7 more events are not shown\n");
-    assert_eq!(super::live::Live::default().end(&WIDE), "");
+    assert_eq!(live.end(), "note: 7 more events are not shown\n");
+    assert_eq!(super::live::Live::default().end(), "");
 }
 
 #[test]

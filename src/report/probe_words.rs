@@ -1,12 +1,12 @@
 //! The words about probes that all renderers share. Names within are as they were found: renderers escape what they show.
 
 use super::words::counted;
-use rdiag_model::Unit;
 use rdiag_model::call_trace::{Call, CallTrace};
 use rdiag_model::heat::HeatMap;
-use rdiag_model::probe::{Cell, Column, CostOf, ProbeTable, Row};
+use rdiag_model::probe::{Cell, Column, CostOf, ProbeTable, Row, Stacks};
 use rdiag_model::probed::{Distribution, Probed, ProbedOutput, StackSums};
 use rdiag_model::quantity::{number, percent, seconds, with_unit};
+use rdiag_model::{Report, Unit};
 
 /// `4321 values, median 12.0 µs, p99 4.10 ms, longest 24.0 ms`.
 pub(super) fn key_figures(row: &Distribution, unit: Unit) -> String {
@@ -170,20 +170,20 @@ fn stack_limits(sums: &StackSums) -> Vec<String> {
 }
 
 /// A stack in one line, innermost frame first: `2.10 s in 30 times (41.0%): nginx: futex_wait < do_futex < …`.
-pub(super) fn stack(sums: &StackSums, at: usize, most: usize) -> Option<(String, String)> {
-    let stack = sums.stacks.stacks.get(at)?;
-    let share = if sums.whole > 0.0 { percent(stack.value / sums.whole) } else { String::new() };
+pub(super) fn stack(all: &Stacks, whole: f64, at: usize, most: usize) -> Option<(String, String)> {
+    let stack = all.stacks.get(at)?;
+    let share = if whole > 0.0 { percent(stack.value / whole) } else { String::new() };
     let frames: Vec<&str> = stack
         .frames
         .iter()
         .rev()
-        .filter_map(|at| sums.stacks.frames.get(*at as usize))
+        .filter_map(|at| all.frames.get(*at as usize))
         .map(|frame| frame.name.as_str())
         .collect();
     let cut = if frames.len() > most { " < …" } else { "" };
     let shown = frames.iter().take(most).copied().collect::<Vec<_>>().join(" < ");
     let shown = if shown.is_empty() { "no stack" } else { &shown };
-    let figure = format!("{} ({share})", with_unit(stack.value, sums.stacks.unit));
+    let figure = format!("{} ({share})", with_unit(stack.value, all.unit));
     Some((format!("{} {figure}", stack.owner).trim().to_owned(), format!("{shown}{cut}")))
 }
 
@@ -198,8 +198,15 @@ pub(super) fn whose(call: &Call) -> String {
     call.task.as_ref().map_or_else(String::new, of)
 }
 
-/// What of the calls is not shown; empty when all is.
-pub(super) fn cut(trace: &CallTrace, hidden: usize) -> String {
+/// The first calls of so many levels, each with its depth, and what is not shown of them; empty when all is.
+pub(super) fn calls(trace: &CallTrace, most: usize, levels: usize) -> (Vec<(&Call, usize)>, String) {
+    let all = trace.calls.iter().zip(trace.depths());
+    let shown: Vec<_> = all.filter(|(_, depth)| *depth < levels).take(most).collect();
+    let cut = cut(trace, trace.calls.len() - shown.len());
+    (shown, cut)
+}
+
+fn cut(trace: &CallTrace, hidden: usize) -> String {
     let (others, deeper) = (trace.others.saturating_add(hidden as u64), trace.deeper);
     let mut parts = Vec::new();
     if others > 0 {
@@ -215,7 +222,12 @@ pub(super) fn cut(trace: &CallTrace, hidden: usize) -> String {
     if parts.is_empty() { String::new() } else { format!("Not shown: {}.", parts.join("; ")) }
 }
 
-/// Whether it saw anything at all.
+/// The probes that saw nothing, which need no more than a line, and the others.
+pub(super) fn by_silence(report: &Report) -> (Vec<&Probed>, Vec<&Probed>) {
+    report.probes.iter().partition(|probed| is_empty(probed) && limits(probed).is_empty())
+}
+
+/// Whether it saw nothing at all.
 pub(super) fn is_empty(probed: &Probed) -> bool {
     probed.outputs.iter().all(|output| match output {
         ProbedOutput::Histogram(all) => all.rows.iter().all(|row| row.count == 0),

@@ -144,7 +144,7 @@ fn outputs(output: &Output, seconds: f64) -> Vec<ProbedOutput> {
 
 fn first_of(output: &Output) -> ProbedOutput {
     match output {
-        Output::Histogram(histogram) => ProbedOutput::Histogram(distributions(histogram)),
+        Output::Histogram(histogram) => ProbedOutput::Histogram(distributions(histogram, MAX_DISTRIBUTIONS)),
         Output::Table(table) => ProbedOutput::Table(first_rows(table, MAX_ROWS)),
         Output::Events(table) => ProbedOutput::Events(first_rows(table, MAX_EVENTS)),
         Output::Stacks(stacks) => ProbedOutput::Stacks(stack_sums(stacks)),
@@ -153,7 +153,8 @@ fn first_of(output: &Output) -> ProbedOutput {
     }
 }
 
-fn distributions(histogram: &Histogram) -> Distributions {
+/// The first distributions, with the figures that people read.
+pub(super) fn distributions(histogram: &Histogram, most: usize) -> Distributions {
     let row = |row: &HistogramRow| Distribution {
         instance: row.instance.clone(),
         count: row.count,
@@ -170,13 +171,13 @@ fn distributions(histogram: &Histogram) -> Distributions {
         title: histogram.title.clone(),
         unit: histogram.unit,
         dimension: histogram.dimension.clone(),
-        rows: histogram.rows.iter().take(MAX_DISTRIBUTIONS).map(row).collect(),
-        others: histogram.rows.len().saturating_sub(MAX_DISTRIBUTIONS),
+        rows: histogram.rows.iter().take(most).map(row).collect(),
+        others: histogram.rows.len().saturating_sub(most),
     }
 }
 
 /// The table with its first rows; sums over the rest are kept where the table has such sums.
-fn first_rows(table: &ProbeTable, most: usize) -> ProbeTable {
+pub(super) fn first_rows(table: &ProbeTable, most: usize) -> ProbeTable {
     let mut kept = table.clone();
     let cut = kept.rows.split_off(most.min(kept.rows.len()));
     kept.others = kept.others.saturating_add(cut.len() as u64);
@@ -188,9 +189,14 @@ fn first_rows(table: &ProbeTable, most: usize) -> ProbeTable {
     kept
 }
 
+/// The sum over all stacks, those left out included.
+pub(super) fn whole(all: &Stacks) -> f64 {
+    all.stacks.iter().map(|stack| stack.value).sum::<f64>() + all.others
+}
+
 /// The largest stacks, with the frames that they need.
 fn stack_sums(all: &Stacks) -> StackSums {
-    let whole: f64 = all.stacks.iter().map(|stack| stack.value).sum::<f64>() + all.others;
+    let whole = whole(all);
     let left_out: f64 = all.stacks.iter().skip(MAX_STACKS).map(|stack| stack.value).sum();
     let mut places: BTreeMap<u32, u32> = BTreeMap::new();
     let mut frames = Vec::new();

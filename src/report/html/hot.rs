@@ -8,7 +8,7 @@ use crate::report::{hot_words as words, probe_words};
 use rdiag_model::Unit;
 use rdiag_model::call_trace::{Call, CallTrace as Trace};
 use rdiag_model::hot::{CallTree, Hot, HotRow, HotTable};
-use rdiag_model::probed::StackSums;
+use rdiag_model::probe::Stacks;
 
 /// Longest name, in characters.
 const MAX_NAME: usize = 100;
@@ -53,15 +53,14 @@ struct LineView {
 }
 
 impl HotView {
-    pub(super) fn of(sums: &StackSums, rows: usize) -> Self {
-        let hot = &sums.hot;
-        let unit = sums.stacks.unit;
+    pub(super) fn of(stacks: &Stacks, hot: &Hot, rows: usize) -> Self {
+        let unit = stacks.unit;
         let trees = [
             ("What is called, from the outermost function", &hot.callees),
             ("Who calls the hottest functions", &hot.callers),
         ];
         Self {
-            meaning: words::meaning(sums.stacks.activity),
+            meaning: words::meaning(stacks.activity),
             path: words::path(hot, 16).map(|path| short(&path, 800).into_owned()).unwrap_or_default(),
             functions: table("Functions", "Function", &hot.functions, hot, rows, true),
             objects: table("Objects", "Object", &hot.objects, hot, rows, false),
@@ -127,9 +126,10 @@ impl TreeView {
 
     /// Calls as they happened.
     pub(super) fn calls(trace: &Trace, most: usize) -> Self {
-        let depths: Vec<usize> = trace.depths().take(most).map(|depth| depth.min(DEEPEST)).collect();
-        let next = depths.iter().skip(1).copied().chain([0]);
-        let view = |((call, depth), next): ((&Call, &usize), usize)| LineView {
+        let (mut calls, cut) = probe_words::calls(trace, most, usize::MAX);
+        calls.iter_mut().for_each(|(_, depth)| *depth = (*depth).min(DEEPEST));
+        let next = calls.iter().skip(1).map(|(_, depth)| *depth).chain([0]);
+        let view = |((call, depth), next): (&(&Call, usize), usize)| LineView {
             figure: probe_words::took(call),
             name: short(&call.function, MAX_NAME).into_owned(),
             more: short(&probe_words::whose(call), MAX_NAME).into_owned(),
@@ -137,10 +137,6 @@ impl TreeView {
             open: *depth < OPEN,
             ends: depth.saturating_sub(next),
         };
-        Self {
-            title: trace.title.clone(),
-            lines: trace.calls.iter().zip(&depths).zip(next).map(view).collect(),
-            cut: probe_words::cut(trace, trace.calls.len() - depths.len()),
-        }
+        Self { title: trace.title.clone(), lines: calls.iter().zip(next).map(view).collect(), cut }
     }
 }

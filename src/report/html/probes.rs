@@ -9,11 +9,16 @@ use super::schedule::ScheduleView;
 use super::table::{CellView, Head, TableView};
 use super::view::{Limits, Named, more};
 use crate::report::escape::visible_within as short;
+use crate::report::shapes::ShapeWriter;
 use crate::report::shown::{Html, Shown};
 use crate::report::{flame, probe_words as words, svg};
-use rdiag_model::probe::ProbeTable;
-use rdiag_model::probed::{Distributions, Probed, ProbedOutput, StackSums};
+use rdiag_model::call_trace::CallTrace;
+use rdiag_model::heat::HeatMap;
+use rdiag_model::hot::Hot;
+use rdiag_model::probe::{ProbeTable, Stacks};
+use rdiag_model::probed::{Distributions, Probed, ProbedOutput};
 use rdiag_model::quantity::{number, seconds, with_unit};
+use rdiag_model::schedule::Strips;
 use rdiag_model::{Finding, Report};
 
 /// Rows of a table that stand as evidence beside a finding.
@@ -145,42 +150,9 @@ fn anchor(at: usize) -> String {
 }
 
 fn card(probed: &Probed, at: usize, flames: &Flames, limits: &Limits) -> ProbeView {
-    let mut outputs = Vec::new();
-    for (output_at, output) in probed.outputs.iter().take(MAX_OUTPUTS).enumerate() {
-        outputs.push(match output {
-            ProbedOutput::Histogram(all) => distributions(all, limits),
-            ProbedOutput::Table(rows) => {
-                OutputView { title: rows.title.clone(), table: Some(table(rows, limits.rows)), ..OutputView::default() }
-            }
-            ProbedOutput::Events(rows) => OutputView {
-                title: rows.title.clone(),
-                table: Some(table(rows, limits.rows * 2)),
-                folded: true,
-                ..OutputView::default()
-            },
-            ProbedOutput::Heat(map) => OutputView {
-                title: format!("{}: heat map of time and latency", map.title),
-                charts: vec![Chart {
-                    caption: String::new(),
-                    figures: words::heat(map, probed.params.get("threshold").map(String::as_str)),
-                    svg: svg::heat(map),
-                }],
-                ..OutputView::default()
-            },
-            ProbedOutput::Calls(trace) => {
-                let calls = (!trace.calls.is_empty()).then(|| TreeView::calls(trace, limits.rows * CALLS));
-                OutputView { title: trace.title.clone(), calls, ..OutputView::default() }
-            }
-            ProbedOutput::Schedule(strips) => OutputView {
-                title: strips.title.clone(),
-                schedule: Some(ScheduleView::of(strips)),
-                ..OutputView::default()
-            },
-            ProbedOutput::Stacks(sums) => {
-                let flame = flames.get(&(at, output_at)).cloned().unwrap_or_default();
-                OutputView { flame, ..stacks(sums, limits) }
-            }
-        });
+    let mut outputs = Outputs { views: Vec::new(), probed, at, flames, limits };
+    for output in probed.outputs.iter().take(MAX_OUTPUTS) {
+        outputs.probed(output);
     }
     let params = probed.params.iter().take(limits.rows);
     ProbeView {
@@ -189,7 +161,7 @@ fn card(probed: &Probed, at: usize, flames: &Flames, limits: &Limits) -> ProbeVi
         question: probed.question.clone(),
         caveats: probed.caveats.clone(),
         empty: words::is_empty(probed),
-        outputs,
+        outputs: outputs.views,
         limits: words::limits(probed).into_iter().take(limits.rows).collect(),
         steps: probed.steps.iter().take(limits.rows).cloned().collect(),
         params: params.map(|(name, value)| Named { name: name.clone(), value: value.clone() }).collect(),
@@ -200,17 +172,71 @@ fn card(probed: &Probed, at: usize, flames: &Flames, limits: &Limits) -> ProbeVi
     }
 }
 
-fn distributions(all: &Distributions, limits: &Limits) -> OutputView {
-    let mut charts = Vec::new();
-    for row in all.rows.iter().filter(|row| row.count > 0).take(limits.plots.min(4)) {
-        charts.push(Chart {
-            caption: short(&row.instance, MAX_CELL).into_owned(),
-            figures: words::key_figures(row, all.unit),
-            svg: svg::bars(&row.bars, all.unit),
+/// The outputs of the probe at this place, each as a part of its card.
+struct Outputs<'a> {
+    views: Vec<OutputView>,
+    probed: &'a Probed,
+    at: usize,
+    flames: &'a Flames,
+    limits: &'a Limits,
+}
+
+impl ShapeWriter for Outputs<'_> {
+    fn histogram(&mut self, all: &Distributions) {
+        let mut charts = Vec::new();
+        for row in all.rows.iter().filter(|row| row.count > 0).take(self.limits.plots.min(4)) {
+            charts.push(Chart {
+                caption: short(&row.instance, MAX_CELL).into_owned(),
+                figures: words::key_figures(row, all.unit),
+                svg: svg::bars(&row.bars, all.unit),
+            });
+        }
+        let table = (all.rows.len() > 1).then(|| figures(all, self.limits));
+        self.views.push(OutputView { title: all.title.clone(), charts, table, ..OutputView::default() });
+    }
+
+    fn table(&mut self, rows: &ProbeTable) {
+        let table = Some(table(rows, self.limits.rows));
+        self.views.push(OutputView { title: rows.title.clone(), table, ..OutputView::default() });
+    }
+
+    fn events(&mut self, rows: &ProbeTable) {
+        let table = Some(table(rows, self.limits.rows * 2));
+        self.views.push(OutputView { title: rows.title.clone(), table, folded: true, ..OutputView::default() });
+    }
+
+    fn heat(&mut self, map: &HeatMap) {
+        let title = format!("{}: heat map of time and latency", map.title);
+        let threshold = self.probed.params.get("threshold").map(String::as_str);
+        let chart = Chart { caption: String::new(), figures: words::heat(map, threshold), svg: svg::heat(map) };
+        self.views.push(OutputView { title, charts: vec![chart], ..OutputView::default() });
+    }
+
+    fn stacks(&mut self, stacks: &Stacks, whole: f64, hot: &Hot) {
+        let rows = self.limits.rows;
+        let shown = (0..rows.min(5)).filter_map(|at| words::stack(stacks, whole, at, MAX_FRAMES));
+        let view = |(who, frames): (String, String)| StackView {
+            who: short(&who, MAX_CELL).into_owned(),
+            frames: short(&frames, 600).into_owned(),
+        };
+        self.views.push(OutputView {
+            title: stacks.title.clone(),
+            flame: self.flames.get(&(self.at, self.views.len())).cloned().unwrap_or_default(),
+            stacks: shown.map(view).collect(),
+            hot: (!hot.functions.rows.is_empty()).then(|| HotView::of(stacks, hot, rows)),
+            ..OutputView::default()
         });
     }
-    let table = (all.rows.len() > 1).then(|| figures(all, limits));
-    OutputView { title: all.title.clone(), charts, table, ..OutputView::default() }
+
+    fn calls(&mut self, trace: &CallTrace) {
+        let calls = (!trace.calls.is_empty()).then(|| TreeView::calls(trace, self.limits.rows * CALLS));
+        self.views.push(OutputView { title: trace.title.clone(), calls, ..OutputView::default() });
+    }
+
+    fn schedule(&mut self, strips: &Strips) {
+        let schedule = Some(ScheduleView::of(strips));
+        self.views.push(OutputView { title: strips.title.clone(), schedule, ..OutputView::default() });
+    }
 }
 
 /// The distributions side by side, as figures.
@@ -256,19 +282,6 @@ fn table(rows: &ProbeTable, most: usize) -> TableView {
         rows: rows.rows.iter().take(most).map(cells).collect(),
         others: words::others(rows, rows.rows.len().saturating_sub(most)),
     }
-}
-
-fn stacks(sums: &StackSums, limits: &Limits) -> OutputView {
-    let mut view = OutputView { title: sums.stacks.title.clone(), ..OutputView::default() };
-    let shown = (0..limits.rows.min(5)).filter_map(|at| words::stack(sums, at, MAX_FRAMES));
-    view.hot = (!sums.hot.functions.rows.is_empty()).then(|| HotView::of(sums, limits.rows));
-    view.stacks = shown
-        .map(|(who, frames)| StackView {
-            who: short(&who, MAX_CELL).into_owned(),
-            frames: short(&frames, 600).into_owned(),
-        })
-        .collect();
-    view
 }
 
 /// The probes behind the readings that a finding cites, each with the table that names a task.

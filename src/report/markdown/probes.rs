@@ -3,16 +3,17 @@
 use super::super::{
     hot_words, probe_words as words,
     schedule::{self as picture, Line},
+    shapes::ShapeWriter,
     words::some,
 };
 use super::{Text, code, plural, table, text, titles};
 use crate::shown;
 use rdiag_model::call_trace::CallTrace;
-use rdiag_model::probe::{Column, ProbeTable};
-use rdiag_model::probed::{Distributions, Probed, ProbedOutput, StackSums};
-use rdiag_model::quantity::with_unit;
+use rdiag_model::hot::Hot;
+use rdiag_model::probe::{Column, ProbeTable, Stacks};
+use rdiag_model::probed::{Distributions, Probed};
+use rdiag_model::quantity::{self, with_unit};
 use rdiag_model::schedule::Strips;
-use rdiag_model::{Report, quantity};
 
 /// Rows of a table, distributions by key, stacks.
 const MAX_ROWS: usize = 5;
@@ -32,11 +33,6 @@ const PICTURE: usize = 80;
 /// Longest text of a cell, in characters.
 const MAX_CELL: usize = 60;
 
-/// The probes that saw nothing, which need no more than a line, and the others.
-pub(super) fn by_silence(report: &Report) -> (Vec<&Probed>, Vec<&Probed>) {
-    report.probes.iter().partition(|probed| words::is_empty(probed) && words::limits(probed).is_empty())
-}
-
 /// One line for all of them.
 pub(super) fn silent(probes: &[&Probed]) -> Text {
     let named: Vec<String> = probes.iter().map(|probed| probed.probe.clone()).collect();
@@ -54,14 +50,7 @@ pub(super) fn probe(probed: &Probed) -> Text {
         out.push("Nothing of the kind happened.\n\n");
     } else {
         for output in probed.outputs.iter().take(MAX_OUTPUTS) {
-            out.push(match output {
-                ProbedOutput::Histogram(all) => distributions(all),
-                ProbedOutput::Table(rows) | ProbedOutput::Events(rows) => rows_of(rows),
-                ProbedOutput::Heat(_) => Text::new(),
-                ProbedOutput::Stacks(sums) => stacks(sums),
-                ProbedOutput::Calls(trace) => calls(trace),
-                ProbedOutput::Schedule(strips) => schedule(strips),
-            });
+            out.probed(output);
         }
         if let Some(more) = probed.outputs.len().checked_sub(MAX_OUTPUTS).filter(|more| *more > 0) {
             let more = plural(more, "more output is", "more outputs are");
@@ -78,108 +67,105 @@ pub(super) fn probe(probed: &Probed) -> Text {
     out
 }
 
-fn distributions(all: &Distributions) -> Text {
-    let key = all.dimension.as_deref().unwrap_or("Distribution");
-    let head = [key, "Values", "Mean", "Median", "p95", "p99", words::largest(all.unit)];
-    let figure = |value: Option<f64>| value.map_or("–".to_owned(), |value| with_unit(value, all.unit));
-    let rows: Vec<Vec<Text>> = all
-        .rows
-        .iter()
-        .take(MAX_ROWS)
-        .map(|row| {
-            let key = if row.instance.is_empty() { all.title.as_str() } else { row.instance.as_str() };
-            let figures = [row.mean, row.p50, row.p95, row.p99, row.max].map(figure);
-            let mut cells = vec![short(key), Text::figure(quantity::number(row.count as f64))];
-            cells.extend(figures.map(text));
-            cells
-        })
-        .collect();
-    if rows.is_empty() {
-        return shown!("{}: nothing.\n\n", text(&all.title));
-    }
-    let title = if all.dimension.is_some() { shown!("{}:\n\n", text(&all.title)) } else { Text::new() };
-    shown!("{}{}", title, table(&head.map(text), &rows))
-}
-
-fn rows_of(rows: &ProbeTable) -> Text {
-    let is_wide = rows.columns.len() > MAX_COLUMNS;
-    let is_shown = |column: &Column| !is_wide || !LEAST.contains(&column.id.as_str());
-    let columns = || rows.columns.iter().filter(|column| is_shown(column)).take(MAX_COLUMNS);
-    let head: Vec<Text> = columns().map(|column| text(&column.title)).collect();
-    let lines: Vec<Vec<Text>> = rows
-        .rows
-        .iter()
-        .take(MAX_ROWS)
-        .map(|row| {
-            let cells = rows.columns.iter().zip(&row.cells).filter(|(column, _)| is_shown(column)).take(MAX_COLUMNS);
-            cells.map(|(column, cell)| short(words::cell(column, cell))).collect()
-        })
-        .collect();
-    if lines.is_empty() || head.is_empty() {
-        return shown!("{}: nothing.\n\n", text(&rows.title));
-    }
-    let others = words::others(rows, rows.rows.len().saturating_sub(MAX_ROWS));
-    let others = if others.is_empty() { Text::new() } else { shown!("{}\n\n", text(&others)) };
-    shown!("{}:\n\n{}{}", text(&rows.title), table(&head, &lines), others)
-}
-
-fn stacks(sums: &StackSums) -> Text {
-    let mut out: Text = shown!("{}:\n\n", text(&sums.stacks.title));
-    let stacks: Vec<_> = (0..MAX_ROWS).filter_map(|at| words::stack(sums, at, MAX_FRAMES)).collect();
-    if stacks.is_empty() {
-        return shown!("{}: nothing.\n\n", text(&sums.stacks.title));
-    }
-    let rows: Vec<Vec<Text>> = sums
-        .hot
-        .functions
-        .rows
-        .iter()
-        .take(MAX_ROWS)
-        .map(|row| {
-            let shares = [row.own, row.total].map(|value| Text::figure(hot_words::share(&sums.hot, value)));
-            let names = [row.name.as_str(), row.object.as_deref().unwrap_or("–")].map(short);
-            shares.into_iter().chain(names).collect()
-        })
-        .collect();
-    if !rows.is_empty() {
-        out.push(table(&titles(["Self", "Total", "Function", "Object"]), &rows));
-        out.push(shown!("{}\n\n", text(hot_words::meaning(sums.stacks.activity))));
-    }
-    for (who, frames) in stacks {
-        out.push(shown!("- {}: {}\n", text(&who), code(&frames)));
-    }
-    out.push("\n");
-    out
-}
-
-/// Calls as a nested list.
-fn calls(trace: &CallTrace) -> Text {
-    let mut out: Text = shown!("{}:\n\n", text(&trace.title));
-    let calls = trace.calls.iter().zip(trace.depths()).filter(|(_, depth)| *depth < MAX_DEPTH);
-    let mut told = 0;
-    for (call, depth) in calls.take(MAX_CALLS) {
-        told += 1;
-        let whose = words::whose(call);
-        let whose = if whose.is_empty() { Text::new() } else { shown!(" ({})", text(&whose)) };
-        let took = if call.seconds.is_some() { text(words::took(call)) } else { Text::of("end not seen") };
-        out.push(shown!("{}- {}: {}{}\n", Text::repeated("  ", depth), took, short(&call.function), whose));
-    }
-    let cut = words::cut(trace, trace.calls.len() - told);
-    out.push(if cut.is_empty() { Text::of("\n") } else { shown!("\n{}\n\n", text(&cut)) });
-    out
-}
-
-/// The picture as preformatted text, and what its letters mean below.
-fn schedule(strips: &Strips) -> Text {
-    let (mut drawn, mut said) = (Vec::new(), Vec::new());
-    for line in picture::lines(strips, PICTURE) {
-        match line {
-            Line::Drawn(line) => drawn.push(Text::fenced_code(line)),
-            Line::Said(line) => said.push(shown!("- {}\n", text(&line))),
+impl ShapeWriter for Text {
+    fn histogram(&mut self, all: &Distributions) {
+        let key = all.dimension.as_deref().unwrap_or("Distribution");
+        let head = [key, "Values", "Mean", "Median", "p95", "p99", words::largest(all.unit)];
+        let figure = |value: Option<f64>| value.map_or("–".to_owned(), |value| with_unit(value, all.unit));
+        let rows: Vec<Vec<Text>> = all
+            .rows
+            .iter()
+            .take(MAX_ROWS)
+            .map(|row| {
+                let key = if row.instance.is_empty() { all.title.as_str() } else { row.instance.as_str() };
+                let figures = [row.mean, row.p50, row.p95, row.p99, row.max].map(figure);
+                let mut cells = vec![short(key), Text::figure(quantity::number(row.count as f64))];
+                cells.extend(figures.map(text));
+                cells
+            })
+            .collect();
+        if rows.is_empty() {
+            return self.push(shown!("{}: nothing.\n\n", text(&all.title)));
         }
+        let title = if all.dimension.is_some() { shown!("{}:\n\n", text(&all.title)) } else { Text::new() };
+        self.push(shown!("{}{}", title, table(&head.map(text), &rows)));
     }
-    let (drawn, said) = (Text::joined(drawn, "\n"), Text::joined(said, ""));
-    shown!("{}:\n\n```text\n{}\n```\n\n{}\n", text(&strips.title), drawn, said)
+
+    fn table(&mut self, rows: &ProbeTable) {
+        let is_wide = rows.columns.len() > MAX_COLUMNS;
+        let is_shown = |column: &Column| !is_wide || !LEAST.contains(&column.id.as_str());
+        let columns = || rows.columns.iter().filter(|column| is_shown(column)).take(MAX_COLUMNS);
+        let head: Vec<Text> = columns().map(|column| text(&column.title)).collect();
+        let lines: Vec<Vec<Text>> = rows
+            .rows
+            .iter()
+            .take(MAX_ROWS)
+            .map(|row| {
+                let cells =
+                    rows.columns.iter().zip(&row.cells).filter(|(column, _)| is_shown(column)).take(MAX_COLUMNS);
+                cells.map(|(column, cell)| short(words::cell(column, cell))).collect()
+            })
+            .collect();
+        if lines.is_empty() || head.is_empty() {
+            return self.push(shown!("{}: nothing.\n\n", text(&rows.title)));
+        }
+        let others = words::others(rows, rows.rows.len().saturating_sub(MAX_ROWS));
+        let others = if others.is_empty() { Text::new() } else { shown!("{}\n\n", text(&others)) };
+        self.push(shown!("{}:\n\n{}{}", text(&rows.title), table(&head, &lines), others));
+    }
+
+    fn stacks(&mut self, stacks: &Stacks, whole: f64, hot: &Hot) {
+        let largest: Vec<_> = (0..MAX_ROWS).filter_map(|at| words::stack(stacks, whole, at, MAX_FRAMES)).collect();
+        if largest.is_empty() {
+            return self.push(shown!("{}: nothing.\n\n", text(&stacks.title)));
+        }
+        self.push(shown!("{}:\n\n", text(&stacks.title)));
+        let rows: Vec<Vec<Text>> = hot
+            .functions
+            .rows
+            .iter()
+            .take(MAX_ROWS)
+            .map(|row| {
+                let shares = [row.own, row.total].map(|value| Text::figure(hot_words::share(hot, value)));
+                let names = [row.name.as_str(), row.object.as_deref().unwrap_or("–")].map(short);
+                shares.into_iter().chain(names).collect()
+            })
+            .collect();
+        if !rows.is_empty() {
+            self.push(table(&titles(["Self", "Total", "Function", "Object"]), &rows));
+            self.push(shown!("{}\n\n", text(hot_words::meaning(stacks.activity))));
+        }
+        for (who, frames) in largest {
+            self.push(shown!("- {}: {}\n", text(&who), code(&frames)));
+        }
+        self.push("\n");
+    }
+
+    /// A nested list.
+    fn calls(&mut self, trace: &CallTrace) {
+        let (calls, cut) = words::calls(trace, MAX_CALLS, MAX_DEPTH);
+        self.push(shown!("{}:\n\n", text(&trace.title)));
+        for (call, depth) in calls {
+            let whose = words::whose(call);
+            let whose = if whose.is_empty() { Text::new() } else { shown!(" ({})", text(&whose)) };
+            let took = if call.seconds.is_some() { text(words::took(call)) } else { Text::of("end not seen") };
+            self.push(shown!("{}- {}: {}{}\n", Text::repeated("  ", depth), took, short(&call.function), whose));
+        }
+        self.push(if cut.is_empty() { Text::of("\n") } else { shown!("\n{}\n\n", text(&cut)) });
+    }
+
+    /// The picture as preformatted text, and what its letters mean below.
+    fn schedule(&mut self, strips: &Strips) {
+        let (mut drawn, mut said) = (Vec::new(), Vec::new());
+        for line in picture::lines(strips, PICTURE) {
+            match line {
+                Line::Drawn(line) => drawn.push(Text::fenced_code(line)),
+                Line::Said(line) => said.push(shown!("- {}\n", text(&line))),
+            }
+        }
+        let (drawn, said) = (Text::joined(drawn, "\n"), Text::joined(said, ""));
+        self.push(shown!("{}:\n\n```text\n{}\n```\n\n{}\n", text(&strips.title), drawn, said));
+    }
 }
 
 fn short(name: impl AsRef<str>) -> Text {
