@@ -25,7 +25,8 @@ pub struct Finding {
     /// How far to trust it.
     pub confidence: Confidence,
     /// What lowers the confidence.
-    pub confidence_reasons: Vec<String>,
+    #[schemars(with = "Vec<String>")]
+    pub confidence_reasons: Vec<Doubt>,
     /// The sentence for people.
     pub summary: String,
     /// The judged value over the window, in `unit`.
@@ -76,13 +77,83 @@ pub struct Threshold {
     pub origin: String,
 }
 
-/// The conditions of a rule as numbers, as far as they are comparisons of `value`.
+impl Threshold {
+    /// Since when the condition for `info` counts, where it asks for more than the window. That is no field: documents hold the condition,
+    /// and the metrics that it names say it.
+    #[must_use]
+    pub fn past(&self) -> Option<Past> {
+        Past::of(self.conditions.get(Status::Info.word())?)
+    }
+}
+
+/// Since when something counts that counts what happened before the window, too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Past {
+    /// Since a part of the host was made: a control group, a file system.
+    SinceMade,
+    /// Since the kernel started.
+    SinceBoot,
+}
+
+impl Past {
+    /// How a part of such a metric's id ends.
+    const ENDS: [(&str, Self); 3] =
+        [("since_boot", Self::SinceBoot), ("so_far", Self::SinceMade), ("recorded_errors", Self::SinceMade)];
+
+    /// What a metric's id says, or those in a condition; none where all count the window alone.
+    #[must_use]
+    pub fn of(ids: &str) -> Option<Self> {
+        let of_part = |part: &str| Self::ENDS.iter().find(|(end, _)| part.ends_with(end)).map(|(_, past)| *past);
+        ids.split(|c: char| !c.is_alphanumeric() && c != '_').filter_map(of_part).max()
+    }
+}
+
+/// The conditions of a rule as data, as far as they are comparisons with numbers.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Levels {
     /// The number that `value` is compared with, of conditions that are no more than that.
     pub by_status: BTreeMap<Status, f64>,
     /// Whether a condition asks for a low value.
     pub low_is_bad: bool,
+    /// The ways in which one of its conditions holds: all that is asked of one of these.
+    pub alternatives: Vec<Vec<Asked>>,
+}
+
+/// One of the things that a condition asks for.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Asked {
+    /// `value > 0.2`: the judged figure on one side of a number; of numbers by the kind of device, the smallest.
+    Value(Sign, f64),
+    /// `value > 0.001 * network.interface.receive.per_second.mean`: the judged figure beyond a share of something else.
+    Share,
+    /// `cpu.busy.ratio.mean > 0.5`: that many of other figures, added up.
+    Others(Vec<Figure>, Sign, f64),
+    /// Anything else.
+    Else,
+}
+
+/// The side of a number on which a figure is to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sign {
+    /// `<`
+    Below,
+    /// `<=`
+    AtMost,
+    /// `==`
+    Equal,
+    /// `>=`
+    AtLeast,
+    /// `>`
+    Above,
+}
+
+/// A figure of a metric.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Figure {
+    /// The metric's id.
+    pub metric: String,
+    /// Its total over the window, or else its mean.
+    pub is_total: bool,
 }
 
 /// A pointer to a reading, with what it said.
@@ -137,31 +208,69 @@ pub struct Culprit {
 /// Below so many seconds, ticks and short bursts are much of what a window shows.
 pub const SHORT_WINDOW_SECONDS: f64 = 4.5;
 
-/// How the reason begins for which a kernel log without a line rules nothing out.
-pub const UNREAD_RECORDS: &str = "records of the kernel log that were overwritten before they could be read:";
-
-/// How metrics are called that count what happened before the window, too.
-const OF_THE_PAST: [&str; 3] = ["since_boot", "so_far", "recorded_errors"];
-
-/// Whether a metric, or one that a condition asks for, counts what happened before the window, too.
-#[must_use]
-pub fn counts_the_past(metric: &str) -> bool {
-    OF_THE_PAST.iter().any(|name| metric.contains(name))
+/// A reason for less confidence: a sentence, which is all that documents hold of it. Its kind follows from the sentence, so that a doubt
+/// that is written and read again is the same.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
+pub struct Doubt {
+    why: String,
+    kind: DoubtKind,
 }
 
-/// How the reason begins for which less is concluded from a short window.
+/// Kinds of reasons that a report treats in ways of their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum DoubtKind {
+    /// None of these.
+    Other,
+    /// Ticks and short bursts are much of what a short window shows.
+    ShortWindow,
+    /// Records of the kernel log were overwritten before they could be read: that it has no line rules nothing out.
+    UnreadRecords,
+}
+
+/// How the sentences of these kinds begin.
 const SHORT_WINDOW: &str = "the window was only";
+const UNREAD_RECORDS: &str = "records of the kernel log that were overwritten before they could be read:";
 
-/// The reason for which less is concluded from a short window.
-#[must_use]
-pub fn short_window(seconds: f64) -> String {
-    format!("{SHORT_WINDOW} {seconds:.1} s long")
+impl Doubt {
+    /// Less is concluded from a window of so many seconds.
+    #[must_use]
+    pub fn short_window(seconds: f64) -> Self {
+        Self { why: format!("{SHORT_WINDOW} {seconds:.1} s long"), kind: DoubtKind::ShortWindow }
+    }
+
+    /// So many records of the kernel log were lost.
+    #[must_use]
+    pub fn unread_records(lost: f64) -> Self {
+        Self { why: format!("{UNREAD_RECORDS} {lost}"), kind: DoubtKind::UnreadRecords }
+    }
+
+    /// What speaks against trusting a figure.
+    #[must_use]
+    pub fn why(&self) -> &str {
+        &self.why
+    }
+
+    /// What kind of reason that is.
+    #[must_use]
+    pub fn kind(&self) -> DoubtKind {
+        self.kind
+    }
 }
 
-/// Whether that is what a reason says.
-#[must_use]
-pub fn is_short_window(reason: &str) -> bool {
-    reason.starts_with(SHORT_WINDOW)
+impl From<String> for Doubt {
+    /// Of a sentence out of a document nothing is known but how it begins.
+    fn from(why: String) -> Self {
+        let kinds = [(SHORT_WINDOW, DoubtKind::ShortWindow), (UNREAD_RECORDS, DoubtKind::UnreadRecords)];
+        let kind = kinds.into_iter().find(|(begins, _)| why.starts_with(begins)).map(|(_, kind)| kind);
+        Self { why, kind: kind.unwrap_or(DoubtKind::Other) }
+    }
+}
+
+impl From<Doubt> for String {
+    fn from(doubt: Doubt) -> Self {
+        doubt.why
+    }
 }
 
 impl Finding {
@@ -174,9 +283,7 @@ impl Finding {
     /// Whether its events were all long before the window: history.
     #[must_use]
     pub fn is_past(&self) -> bool {
-        self.status == Status::Info
-            && self.value == Some(0.0)
-            && self.threshold.conditions.get(Status::Info.word()).is_some_and(|condition| counts_the_past(condition))
+        self.status == Status::Info && self.value == Some(0.0) && self.threshold.past().is_some()
     }
 }
 
@@ -196,4 +303,42 @@ pub struct NextStep {
     /// Whether it changes the host; steps that only read come first.
     #[serde(default)]
     pub changes_host: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_doubt_that_is_written_and_read_is_the_same() {
+        let other = |why: &str| Doubt::from(why.to_owned());
+        for (doubt, kind) in [
+            (Doubt::short_window(2.0), DoubtKind::ShortWindow),
+            (Doubt::unread_records(3.0), DoubtKind::UnreadRecords),
+            (other("not all could be seen: the window was only half open"), DoubtKind::Other),
+            // What a recording says word for word.
+            (other("the window was only 1.0 s long"), DoubtKind::ShortWindow),
+        ] {
+            assert_eq!(doubt.kind(), kind, "{doubt:?}");
+            let written = serde_json::to_string(&doubt).unwrap();
+            assert_eq!(written, format!("\"{}\"", doubt.why()));
+            assert_eq!(serde_json::from_str::<Doubt>(&written).unwrap(), doubt);
+        }
+    }
+
+    #[test]
+    fn what_counts_the_past_is_in_the_names_of_metrics() {
+        for (condition, past) in [
+            ("kernel.log.disk.since_boot.count.last > 0", Some(Past::SinceBoot)),
+            ("value >= 1 or memory.oom_kills_since_boot.count.last > 0", Some(Past::SinceBoot)),
+            ("sum(cgroup.memory.oom_kill_so_far) > 0", Some(Past::SinceMade)),
+            ("filesystem.recorded_errors.count.last > 0", Some(Past::SinceMade)),
+            ("hardware.since_bootstrap.count.last > 0", None),
+        ] {
+            let threshold =
+                Threshold { conditions: [("info".to_owned(), condition.to_owned())].into(), ..Threshold::default() };
+            assert_eq!(threshold.past(), past, "{condition}");
+        }
+        assert_eq!(Threshold::default().past(), None);
+    }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::finding::Doubt;
 use super::{Unavailable, Unit};
 
 /// Figures of one metric for one instance over one window, in the metric's base unit.
@@ -100,7 +101,8 @@ pub struct Metrics {
     /// For each dimension, names for its instances (`process` → `1234` → comm, pid, cgroup …).
     pub labels: BTreeMap<String, BTreeMap<String, BTreeMap<String, String>>>,
     /// What disturbed the measurement, by metric id: reasons for less confidence.
-    pub notes: BTreeMap<String, Vec<String>>,
+    #[schemars(with = "BTreeMap<String, Vec<String>>")]
+    pub notes: BTreeMap<String, Vec<Doubt>>,
     /// By metric id: the first interval that samples span, and one past the last. Metrics that are not named span all.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub spans: BTreeMap<String, (usize, usize)>,

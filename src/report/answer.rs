@@ -1,9 +1,13 @@
 //! The answer to a symptom: the sentences of its causes, and the headline that begins with the symptom.
 
+use std::collections::BTreeMap;
+
 use super::headline::{behind, when};
+use super::quiet::Quiet;
 use super::sentence::{first_sentence, listed};
 use super::{quiet, words};
 use rdiag_model::answer::{Answer, Cause, Outcome};
+use rdiag_model::finding::Levels;
 use rdiag_model::headline::{Headline, Link};
 use rdiag_model::{Confidence, Finding, Status};
 
@@ -14,14 +18,15 @@ const MAX_RULED_OUT: usize = 4;
 
 /// Tells what is not clear from what is ruled out, fills in what the findings say of each cause, and puts the findings of the causes that
 /// were found first. The findings are in order.
-pub(super) fn complete(answer: &mut Answer, findings: &mut [Finding]) {
+pub(super) fn complete(answer: &mut Answer, findings: &mut [Finding], levels: &BTreeMap<String, Levels>) {
+    let quiet = Quiet(levels);
     let found: Vec<Cause> = answer.with(Outcome::Found).cloned().collect();
     for cause in &mut answer.causes {
-        if cause.outcome == Outcome::RuledOut && speaks_for(cause, findings).is_some() {
+        if cause.outcome == Outcome::RuledOut && speaks_for(cause, findings, quiet).is_some() {
             (cause.outcome, cause.sentence) = (Outcome::NotClear, String::new());
         }
         if cause.sentence.is_empty() {
-            cause.sentence = sentence(cause, &found, findings);
+            cause.sentence = sentence(cause, &found, findings, quiet);
         }
     }
     answer.causes.sort_by_key(|cause| cause.outcome);
@@ -53,19 +58,19 @@ enum Sign<'f> {
 
 /// A rule rules out its cause only with a figure that is well on the other side of its threshold, or where another one is missed by far.
 /// Another rule of the same cause, which detects it by other signs, takes nothing back.
-fn speaks_for<'f>(cause: &Cause, findings: &'f [Finding]) -> Option<Sign<'f>> {
+fn speaks_for<'f>(cause: &Cause, findings: &'f [Finding], quiet: Quiet<'_>) -> Option<Sign<'f>> {
     // What is over, or only worth knowing, is no sign of it at all.
     let fired = lead(cause, findings).filter(|finding| finding.status > Status::Info && !finding.is_over());
     let calm = calm(cause, findings);
-    let figure = |is: fn(&Finding) -> bool| {
+    let figure = |is: &dyn Fn(&Finding) -> bool| {
         let of = |same: &Vec<&'f Finding>| Some(Sign::Figure(same.iter().find(|finding| is(finding))?, same.len()));
         calm.iter().find_map(of)
     };
-    let is_open = |finding: &Finding| quiet::is_near(finding) && quiet::is_beyond(finding);
-    fired.map(Sign::Fired).or_else(|| figure(is_open)).or_else(|| figure(quiet::is_near))
+    let is_open = |finding: &Finding| quiet.is_near(finding) && quiet.is_beyond(finding);
+    fired.map(Sign::Fired).or_else(|| figure(&is_open)).or_else(|| figure(&|finding| quiet.is_near(finding)))
 }
 
-fn sentence(cause: &Cause, found: &[Cause], findings: &[Finding]) -> String {
+fn sentence(cause: &Cause, found: &[Cause], findings: &[Finding], quiet: Quiet<'_>) -> String {
     let of = |status: Status| {
         let is = move |finding: &&Finding| cause.rules.contains(&finding.id) && finding.status == status;
         findings.iter().filter(is)
@@ -75,13 +80,13 @@ fn sentence(cause: &Cause, found: &[Cause], findings: &[Finding]) -> String {
         Outcome::Unknown => of(Status::Unknown)
             .find_map(|finding| Some(finding.unavailable.as_ref()?.why.clone()))
             .or_else(|| Some(NOT_RUN.to_owned())),
-        Outcome::NotClear => speaks_for(cause, findings).map(|sign| open(&sign, found)),
+        Outcome::NotClear => speaks_for(cause, findings, quiet).map(|sign| open(&sign, found, quiet)),
         Outcome::RuledOut => {
             let skipped = || of(Status::Skipped).find_map(|finding| Some(finding.unavailable.as_ref()?.why.clone()));
             let fired = || lead(cause, findings).map(|finding| finding.summary.trim().to_owned());
             let calm = calm(cause, findings);
             let said = |same: &Vec<&Finding>| Some(quiet::sentence(same.first()?, same.len()));
-            let is_below = |same: &&Vec<&Finding>| !same.iter().any(|finding| quiet::is_beyond(finding));
+            let is_below = |same: &&Vec<&Finding>| !same.iter().any(|finding| quiet.is_beyond(finding));
             let alone = || Some(format!("{}{WITHOUT_SIGNS}.", calm.first().and_then(said)?.trim_end_matches('.')));
             let below = calm.iter().find(is_below).and_then(said).or_else(alone);
             below.or_else(fired).or_else(skipped)
@@ -92,7 +97,7 @@ fn sentence(cause: &Cause, found: &[Cause], findings: &[Finding]) -> String {
 }
 
 /// What was seen of a cause that is not clear, and why that does not establish it.
-fn open(sign: &Sign<'_>, found: &[Cause]) -> String {
+fn open(sign: &Sign<'_>, found: &[Cause], quiet: Quiet<'_>) -> String {
     let with = |seen: &str, why: &str| format!("{}{why}.", seen.trim().trim_end_matches('.'));
     match sign {
         Sign::Fired(finding) => match found.iter().find(|cause| cause.rules.contains(&finding.id)) {
@@ -100,7 +105,7 @@ fn open(sign: &Sign<'_>, found: &[Cause]) -> String {
             None => with(&finding.summary, WITHOUT_SIGNS),
         },
         Sign::Figure(finding, same) => {
-            let why = if quiet::is_beyond(finding) { WITHOUT_SIGNS } else { ", near its threshold" };
+            let why = if quiet.is_beyond(finding) { WITHOUT_SIGNS } else { ", near its threshold" };
             with(&quiet::sentence(finding, *same), why)
         }
     }

@@ -17,7 +17,7 @@ pub fn build(parts: Parts<'_>) -> Report {
     order::sort(&mut findings, levels);
     context::complete(&mut findings, recording);
     if let Some(answer) = &mut answer {
-        answers::complete(answer, &mut findings);
+        answers::complete(answer, &mut findings, levels);
     }
     for finding in &mut findings {
         order::judged_first(finding);
@@ -62,7 +62,7 @@ pub fn build(parts: Parts<'_>) -> Report {
         matrix,
         probes,
         steps,
-        ruled_out: verdict::ruled_out(&findings),
+        ruled_out: verdict::ruled_out(&findings, levels),
         coverage,
         top: top::tables(metrics),
         timeline,

@@ -82,7 +82,7 @@ impl<'r> Gist<'r> {
         let said = |finding: &Finding| {
             let word = words::confidence(finding.confidence);
             let reason = finding.confidence_reasons.first().filter(|_| finding.confidence < Confidence::High);
-            reason.map_or_else(|| word.to_owned(), |reason| format!("{word} ({reason})"))
+            reason.map_or_else(|| word.to_owned(), |reason| format!("{word} ({})", reason.why()))
         };
         let mut leads = self.problems.iter().map(|problem| problem.lead);
         let first = leads.next()?;
@@ -148,7 +148,7 @@ mod tests {
         let sure = finding("cpu.saturation", Status::Critical);
         let mut short = finding("memory.saturation", Status::Warning);
         short.confidence = Confidence::Low;
-        short.confidence_reasons = vec!["the window was only 2 s".into(), "another".into()];
+        short.confidence_reasons = ["the window was only 2 s", "another"].map(|why| why.to_owned().into()).into();
         let said = |problems: Vec<Problem<'_>>| Gist { problems, ..Gist::default() }.confidence();
         assert_eq!(said(Vec::new()), None);
         assert_eq!(said(vec![problem(&sure), problem(&sure)]).unwrap(), "high");

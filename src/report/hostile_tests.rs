@@ -47,7 +47,7 @@ fn named(name: &str) -> Report {
     fired.summary = name.into();
     fired.why = name.into();
     fired.log = vec![name.into(), name.into()];
-    fired.confidence_reasons = vec![name.into()];
+    fired.confidence_reasons = vec![name.to_owned().into()];
     fired.next = vec![NextStep { action: name.into(), changes_host: true }];
     fired.threshold.origin = name.into();
     let mut culprit = stress();

@@ -1,11 +1,9 @@
 //! What happened before the window, and how long before: history without an age reads like news.
 
 use super::words;
+use rdiag_model::finding::Past;
 use rdiag_model::quantity::seconds;
-use rdiag_model::{Facts, Finding, Status};
-
-/// How metrics are called that count since the kernel started.
-const SINCE_BOOT: &str = "since_boot";
+use rdiag_model::{Facts, Finding};
 
 /// The heading of what happened before the window, which a title begins with that stands alone.
 pub(super) const BEFORE: &str = "Before the window";
@@ -47,9 +45,7 @@ fn age(finding: &Finding, host: &Facts) -> String {
     if let Some(since) = since {
         return format!(" (last seen {} earlier)", seconds(since));
     }
-    // Others count since a group was made, or since a file system was.
-    let info = finding.threshold.conditions.get(Status::Info.word());
-    if info.is_some_and(|condition| condition.contains(SINCE_BOOT)) { " (since boot)".into() } else { String::new() }
+    if finding.threshold.past() == Some(Past::SinceBoot) { " (since boot)".into() } else { String::new() }
 }
 
 /// When a line was written, in seconds since boot: `[72.640] Out of memory: …`.
@@ -62,6 +58,7 @@ fn stamp(line: &str) -> Option<f64> {
 mod tests {
     use super::*;
     use crate::report::sample::finding;
+    use rdiag_model::Status;
 
     fn titled(log: &[&str], uptime_seconds: f64, condition: &str) -> String {
         let mut past = finding("memory.errors.oom", Status::Info);

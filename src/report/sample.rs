@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use rdiag_model::finding::{Levels, Threshold};
+use rdiag_model::finding::{Asked, Levels, Sign, Threshold};
 use rdiag_model::recording::{FORMAT_VERSION, Overhead, Tool, Window};
 use rdiag_model::report::{
     Around, ChangeKind, ChangeMark, Course, PlaybookInfo, Pressure, Span, StepOutcome, TopConsumer, Unrecorded,
@@ -44,10 +44,18 @@ pub(super) fn finding(id: &str, status: Status) -> Finding {
     }
 }
 
+/// What `value > 0.2` asks for, with another level.
+pub(super) fn above(level: f64) -> Vec<Asked> {
+    vec![Asked::Value(Sign::Above, level)]
+}
+
 /// The levels of the conditions of [`saturated`].
 pub(super) fn levels() -> BTreeMap<String, Levels> {
     let by_status = BTreeMap::from([(Status::Info, 0.1), (Status::Warning, 0.2), (Status::Critical, 0.5)]);
-    BTreeMap::from([("cpu.saturation".to_owned(), Levels { by_status, low_is_bad: false })])
+    BTreeMap::from([(
+        "cpu.saturation".to_owned(),
+        Levels { by_status, low_is_bad: false, alternatives: vec![above(0.2)] },
+    )])
 }
 
 /// The same finding, not measured.

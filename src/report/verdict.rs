@@ -1,12 +1,13 @@
 //! The conclusion: one sentence, what limits it, and what was ruled out.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::answer as answers;
 use super::headline::{self, CORE};
+use super::quiet::{Quiet, sentence};
 use super::sentence::listed;
-use super::{quiet, words};
-use rdiag_model::finding::{SHORT_WINDOW_SECONDS, UNREAD_RECORDS, is_short_window};
+use super::words;
+use rdiag_model::finding::{Doubt, DoubtKind, Levels, SHORT_WINDOW_SECONDS};
 use rdiag_model::report::{Coverage, RuledOut, Verdict};
 use rdiag_model::{Answer, Finding, Kind, Recording, Resource, Status};
 
@@ -74,11 +75,11 @@ fn doubts(findings: &[Finding], short: bool) -> Vec<String> {
     let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
     for finding in findings.iter().filter(|f| f.status >= Status::Warning) {
         // That the window was short has been said for all of them.
-        let reasons_here = finding.confidence_reasons.iter().filter(|reason| !(short && is_short_window(reason)));
-        for reason in reasons_here {
-            match reasons.iter_mut().find(|(known, _)| *known == reason) {
+        let is_said = |reason: &&Doubt| short && reason.kind() == DoubtKind::ShortWindow;
+        for reason in finding.confidence_reasons.iter().filter(|reason| !is_said(reason)) {
+            match reasons.iter_mut().find(|(known, _)| *known == reason.why()) {
                 Some((_, ids)) => ids.push(words::full_id(finding)),
-                None => reasons.push((reason, vec![words::full_id(finding)])),
+                None => reasons.push((reason.why(), vec![words::full_id(finding)])),
             }
         }
     }
@@ -88,12 +89,13 @@ fn doubts(findings: &[Finding], short: bool) -> Vec<String> {
 
 /// Whether a check looked for lines of a log of which a part is lost: that it found none rules nothing out.
 fn is_unread(finding: &Finding) -> bool {
-    finding.confidence_reasons.iter().any(|reason| reason.starts_with(UNREAD_RECORDS))
+    finding.confidence_reasons.iter().any(|reason| reason.kind() == DoubtKind::UnreadRecords)
 }
 
 /// By resource, what the checks that did not fire saw. A rule that fired for one instance rules nothing out, nor does one whose figure is
 /// beyond its threshold.
-pub(super) fn ruled_out(findings: &[Finding]) -> Vec<RuledOut> {
+pub(super) fn ruled_out(findings: &[Finding], levels: &BTreeMap<String, Levels>) -> Vec<RuledOut> {
+    let quiet = Quiet(levels);
     let mut all = Vec::new();
     for resource in Resource::ALL {
         let of = || findings.iter().filter(move |finding| finding.resource == resource);
@@ -104,7 +106,7 @@ pub(super) fn ruled_out(findings: &[Finding]) -> Vec<RuledOut> {
         let mut calm: Vec<&Finding> =
             of().filter(|f| f.status == Status::Ok && !fired.contains(f.id.as_str()) && !is_unread(f)).collect();
         // An instance that is beyond the threshold leaves nothing to be said of the others.
-        let beyond: BTreeSet<&str> = calm.iter().filter(|f| quiet::is_beyond(f)).map(|f| f.id.as_str()).collect();
+        let beyond: BTreeSet<&str> = calm.iter().filter(|f| quiet.is_beyond(f)).map(|f| f.id.as_str()).collect();
         calm.retain(|f| !beyond.contains(f.id.as_str()));
         // What is asked about a bottleneck first: does work wait? General rules say more than special ones, and a rule that can be critical
         // says more than one that cannot: a CPU quota more than cgroups that are gone.
@@ -121,7 +123,7 @@ pub(super) fn ruled_out(findings: &[Finding]) -> Vec<RuledOut> {
                 continue;
             }
             let same = of().filter(|f| f.id == finding.id && f.status == Status::Ok).count();
-            sentences.push(quiet::sentence(finding, same));
+            sentences.push(sentence(finding, same));
         }
         if left > 0 {
             sentences.push(format!("{} more found nothing.", words::plural(left, "check", "checks")));

@@ -102,7 +102,7 @@ fn what_other_users_hide_is_a_gap_and_what_was_found_is_kept() {
     let metrics = story.metrics(&COLLECTOR);
     assert_eq!(stats(&metrics, "filesystem.deleted.bytes", "/var").last, 2000.0 * 512.0);
     assert_eq!(gap(&metrics, "filesystem.deleted.bytes", "/").reason, Reason::Denied);
-    assert!(metrics.notes["filesystem.deleted.bytes"].iter().any(|note| note.contains("1 of 2 processes")));
+    assert!(metrics.notes["filesystem.deleted.bytes"].iter().any(|note| note.why().contains("1 of 2 processes")));
 }
 
 #[test]

@@ -144,7 +144,10 @@ fn files_of_other_users_leave_a_gap_with_its_remedy() {
     assert!(record.gaps["io"].why.contains("1 of 2"), "{}", record.gaps["io"].why);
     let metrics = story.metrics(&COLLECTOR);
     assert_eq!(gap(&metrics, "process.read.bytes", "(others)").reason, Reason::Denied);
-    assert!(metrics.notes["process.read.bytes"][0].contains("1 of 2"), "who may be missing lowers the confidence");
+    assert!(
+        metrics.notes["process.read.bytes"][0].why().contains("1 of 2"),
+        "who may be missing lowers the confidence"
+    );
     assert!(!metrics.notes.contains_key("process.cpu.seconds"));
     story.spec.faults.push(Fault { path: "proc/10/io".into(), fails: Reason::Denied, from: 0 });
     let metrics = story.metrics(&COLLECTOR);

@@ -16,7 +16,7 @@ mod unloaded;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use self::table::{Table, intervals};
-use rdiag_model::finding::UNREAD_RECORDS;
+use rdiag_model::finding::Doubt;
 use rdiag_model::recording::{CollectorRecord, Number, Window};
 use rdiag_model::{Facts, Formula, MetricDef, Metrics, Per, Reading, Reason, Source, Unavailable, quantity};
 
@@ -39,13 +39,13 @@ pub fn evaluate(window: &Window, facts: &Facts, catalogue: &[(&str, &MetricDef)]
     let mut labelled = BTreeSet::new();
     for (collector, def) in catalogue {
         let reading = reading(&table, collector, def);
-        let mut notes = disturbances(window, collector);
-        notes.extend(beside(&table, def, &reading));
+        let mut notes: Vec<Doubt> = disturbances(window, collector).into_iter().map(Doubt::from).collect();
+        notes.extend(beside(&table, def, &reading).map(Doubt::from));
         notes.extend(unread(&table, def, &reading));
         if let Reading::Measured { instances, .. } = &reading
             && let Some(Err(gap)) = instances.get("(others)")
         {
-            notes.push(format!("not all could be seen: {}", gap.why));
+            notes.push(format!("not all could be seen: {}", gap.why).into());
         }
         if let Some(span) = span(&table, collector, def, &reading) {
             metrics.spans.insert(def.id.to_owned(), span);
@@ -120,7 +120,7 @@ fn beside(table: &Table<'_>, def: &MetricDef, reading: &Reading) -> Option<Strin
 }
 
 /// How many records of the kernel log were overwritten within the window, where none of a kind was seen among the others.
-fn unread(table: &Table<'_>, def: &MetricDef, reading: &Reading) -> Option<String> {
+fn unread(table: &Table<'_>, def: &MetricDef, reading: &Reading) -> Option<Doubt> {
     let Reading::Measured { instances, .. } = reading else { return None };
     let is_of_records = def.id.starts_with("kernel.log.")
         && !["missed", "overwritten", "records"].iter().any(|own| def.id.contains(own));
@@ -131,7 +131,7 @@ fn unread(table: &Table<'_>, def: &MetricDef, reading: &Reading) -> Option<Strin
     let mut known = series.values.iter().flatten().map(|count| Number::as_f64(*count));
     let first = known.next()?;
     let lost = known.next_back()? - first;
-    (lost > 0.0).then(|| format!("{UNREAD_RECORDS} {lost}"))
+    (lost > 0.0).then(|| Doubt::unread_records(lost))
 }
 
 /// What speaks against trusting the readings of a collector in this window.

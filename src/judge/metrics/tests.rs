@@ -134,7 +134,8 @@ fn noted(times: &[f64]) -> Option<Vec<String>> {
         sources: &[Formula::level(&[term("disks.reads")])],
         ..MetricDef::EMPTY
     };
-    super::evaluate(&window, &Facts::default(), &[("disks", &LEVEL)]).notes.remove("disk.reads.level")
+    let notes = super::evaluate(&window, &Facts::default(), &[("disks", &LEVEL)]).notes.remove("disk.reads.level")?;
+    Some(notes.into_iter().map(String::from).collect())
 }
 
 #[test]

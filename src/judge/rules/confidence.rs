@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use rdiag_model::finding::{SHORT_WINDOW_SECONDS, short_window};
+use rdiag_model::finding::{Doubt, SHORT_WINDOW_SECONDS};
 use rdiag_model::{Confidence, Metrics, Reading};
 
 /// Reasons for less confidence that come from the data behind a finding. `confirmed` is a metric of which the kernel log says the same.
@@ -11,16 +11,17 @@ pub(super) fn reasons(
     cited: &BTreeSet<String>,
     instance: &str,
     confirmed: Option<&str>,
-) -> Vec<String> {
+) -> Vec<Doubt> {
     let mut reasons = BTreeSet::new();
     if metrics.seconds > 0.0 && metrics.seconds < SHORT_WINDOW_SECONDS {
-        reasons.insert(short_window(metrics.seconds));
+        reasons.insert(Doubt::short_window(metrics.seconds));
     }
     for id in cited {
         reasons.extend(metrics.notes.get(id).into_iter().flatten().cloned());
         let Some(Reading::Measured { rank, source, instances, .. }) = metrics.readings.get(id) else { continue };
         if *rank > 0 && confirmed != Some(id.as_str()) {
-            reasons.insert(format!("{id} was taken from {source}; the better source for it gave nothing on this host"));
+            let why = format!("{id} was taken from {source}; the better source for it gave nothing on this host");
+            reasons.insert(why.into());
         }
         let stats = instances.get(instance).or_else(|| instances.get(""));
         if let Some(Ok(stats)) = stats
@@ -28,14 +29,14 @@ pub(super) fn reasons(
         {
             let left_out =
                 if stats.discarded == 1 { "1 interval".into() } else { format!("{} intervals", stats.discarded) };
-            reasons.insert(format!("{id} leaves out {left_out}: the counter was reset"));
+            reasons.insert(format!("{id} leaves out {left_out}: the counter was reset").into());
         }
     }
     reasons.into_iter().collect()
 }
 
 /// One reason costs one step, a second one the other.
-pub(super) fn level(reasons: &[String]) -> Confidence {
+pub(super) fn level(reasons: &[Doubt]) -> Confidence {
     match reasons.len() {
         0 => Confidence::High,
         1 => Confidence::Medium,
@@ -47,7 +48,7 @@ pub(super) fn level(reasons: &[String]) -> Confidence {
 mod tests {
     use std::collections::{BTreeMap, BTreeSet};
 
-    use super::{level, reasons};
+    use super::{Doubt, level, reasons};
     use rdiag_model::{Confidence, Metrics, Reading, Stats, Unit};
 
     /// What is said of a metric in a window of so many seconds, from its best source or a fallback, with so many resets.
@@ -66,7 +67,8 @@ mod tests {
         };
         let readings = BTreeMap::from([("a.x.ratio".to_owned(), reading)]);
         let metrics = Metrics { readings, seconds, ..Metrics::default() };
-        reasons(&metrics, &BTreeSet::from(["a.x.ratio".to_owned()]), "", confirmed)
+        let reasons = reasons(&metrics, &BTreeSet::from(["a.x.ratio".to_owned()]), "", confirmed);
+        reasons.into_iter().map(String::from).collect()
     }
 
     #[test]
@@ -90,7 +92,7 @@ mod tests {
 
     #[test]
     fn each_reason_costs_a_step() {
-        let all = said(4.0, 1, 1);
+        let all: Vec<Doubt> = said(4.0, 1, 1).into_iter().map(Doubt::from).collect();
         assert_eq!(level(&[]), Confidence::High);
         assert_eq!(level(&all[..1]), Confidence::Medium);
         assert_eq!((level(&all[..2]), level(&all)), (Confidence::Low, Confidence::Low));

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{Judge, Rule, Scope};
-use rdiag_model::finding::Levels;
+use rdiag_model::finding::{Asked, Levels, Sign};
 use rdiag_model::{Facts, Finding, Metrics, Reading, Reason, Stats, Status, Unavailable, Unit};
 
 const RULE: &str = "
@@ -152,14 +152,16 @@ fn a_window_that_was_measured_in_part_is_judged_by_that_part_with_less_confidenc
     let judge = Judge::new(Scope { facts: &facts, metrics: Arc::new(metrics), window: 0, log: &[], recent: 0.0 });
     let findings = judge.judge(&rule(&[]), "test");
     assert_eq!(findings[0].status, Status::Warning);
-    assert!(findings[0].confidence_reasons[0].contains("2 intervals were measured"));
+    assert!(findings[0].confidence_reasons[0].why().contains("2 intervals were measured"));
 }
 
 #[test]
 fn a_rule_knows_the_levels_of_its_conditions_and_the_side_on_which_they_hold() {
-    assert_eq!(rule(&[]).levels(), Levels::default());
+    let none = rule(&[("warning: value > 0.5 and b.x.ratio.mean > 0.5", "warning: a.x.ratio.max > 0.5")]).levels();
+    assert_eq!(none, Levels { alternatives: vec![vec![Asked::Else]], ..Levels::default() });
     let low =
         rule(&[("warning: value > 0.5 and b.x.ratio.mean > 0.5", "warning: value < 0.95\ncritical: value < 0.1")]);
     let by_status = [(Status::Warning, 0.95), (Status::Critical, 0.1)].into();
-    assert_eq!(low.levels(), Levels { by_status, low_is_bad: true });
+    let alternatives = [0.1, 0.95].map(|level| vec![Asked::Value(Sign::Below, level)]).into();
+    assert_eq!(low.levels(), Levels { by_status, low_is_bad: true, alternatives });
 }

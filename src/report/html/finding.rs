@@ -148,7 +148,7 @@ pub(super) fn finding(page: &mut Page<'_>, group: &Group<'_>, is_compact: bool) 
         origin: finding.threshold.origin.clone(),
         why: finding.why.clone(),
         confidence: words::confidence(finding.confidence),
-        reasons: finding.confidence_reasons.iter().take(limits.rows).cloned().collect(),
+        reasons: finding.confidence_reasons.iter().take(limits.rows).map(|reason| reason.why().to_owned()).collect(),
         verify: finding.verify.lines().take(limits.rows).map(str::to_owned).collect(),
         lab: finding.lab.as_deref().map(words::exercise).unwrap_or_default(),
         evidence: evidence(report, finding, limits),

@@ -88,7 +88,7 @@ fn evidence(report: &Report, out: &mut Text, finding: &Finding) {
     }
     let mut trust = vec![words::confidence(finding.confidence).to_owned()];
     trust.extend(words::held(finding));
-    trust.extend(finding.confidence_reasons.iter().take(4).cloned());
+    trust.extend(finding.confidence_reasons.iter().take(4).map(|reason| reason.why().to_owned()));
     out.push(shown!("- **Confidence:** {}\n", text(trust.join("; "))));
     for command in finding.verify.lines().filter(|line| !line.trim().is_empty()) {
         out.push(shown!("- **By hand:** {}\n", code(command.trim())));

@@ -91,7 +91,7 @@ impl Page {
         }
         let mut trust = vec![shown!("confidence {}", words::confidence(finding.confidence))];
         trust.extend(words::held(finding).map(Text::seen));
-        trust.extend(finding.confidence_reasons.iter().take(3).map(seen));
+        trust.extend(finding.confidence_reasons.iter().take(3).map(|reason| seen(reason.why())));
         self.field("trust", Text::joined(trust, "; "));
         if !finding.verify.is_empty() {
             self.field("by hand", seen(finding.verify.lines().collect::<Vec<_>>().join("; ")));

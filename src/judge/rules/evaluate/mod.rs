@@ -19,7 +19,7 @@ use super::culprit::OTHERS;
 use super::expression::Expressions;
 use super::values::Values;
 use super::{Rule, confidence};
-use rdiag_model::finding::UNREAD_RECORDS;
+use rdiag_model::finding::DoubtKind;
 use rdiag_model::{Facts, Finding, LogLine, Metrics, Reading, Reason, Stats, Status, Unavailable};
 
 /// What a rule may look at: the readings of one window, the host's facts, and the kernel log.
@@ -191,7 +191,7 @@ impl<'s> Judge<'s> {
         // Lines that were lost speak only against having found none of those that are asked for.
         let asks_the_log = needs.judged.iter().any(|id| id.starts_with("kernel.log."));
         if finding.status.fired() || !asks_the_log {
-            finding.confidence_reasons.retain(|reason| !reason.starts_with(UNREAD_RECORDS));
+            finding.confidence_reasons.retain(|reason| reason.kind() != DoubtKind::UnreadRecords);
         }
         if finding.is_past() {
             self.count_recent(prepared, name, &labels, &mut finding);
@@ -230,7 +230,7 @@ impl<'s> Judge<'s> {
         if measured < hold {
             let were = if measured == 1 { "interval was" } else { "intervals were" };
             let reason = format!("{measured} {were} measured, and the rule wants {hold} in a row");
-            finding.confidence_reasons.push(reason);
+            finding.confidence_reasons.push(reason.into());
         }
         let mut contexts = Vec::with_capacity(intervals);
         for at in 0..intervals {
@@ -311,7 +311,7 @@ fn refute(prepared: &PreparedRule<'_>, context: &Value, finding: &mut Finding) {
             finding.refuted_by = Some(unless.because.clone());
         }
         Ok(false) => {}
-        Err(_) => finding.confidence_reasons.push(format!("could not check whether {}", unless.because)),
+        Err(_) => finding.confidence_reasons.push(format!("could not check whether {}", unless.because).into()),
     }
 }
 

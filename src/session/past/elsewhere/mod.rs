@@ -131,7 +131,7 @@ pub fn temper(analysis: &mut Analysis, origin: &Origin) {
         };
         if let Some(reason) = reason {
             finding.confidence = Confidence::Low;
-            finding.confidence_reasons.push(reason);
+            finding.confidence_reasons.push(reason.into());
         }
     }
 }
