@@ -13,8 +13,8 @@ use rdiag_model::{Component, Profile};
 
 /// Calls that are listed.
 const MAX_CALLS: usize = 20;
-/// A change below this share of the larger whole does not matter. This is no part of an account, and stays beside what it goes with: what two
-/// executions of the same differ by, and the errors of both.
+/// A change below this share of the larger whole does not matter. This is no part of an account, and stays beside what it goes with:
+/// what two executions of the same differ by, and the errors of both.
 const LEAST: f64 = 0.01;
 /// A whole that changed by less than this share is as long as before: two executions of the same differ as much.
 const SAME: f64 = 0.02;
