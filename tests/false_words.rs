@@ -57,7 +57,7 @@ fn each_sentence_about_what_a_drill_down_found_says_when_it_would_be_false() {
                 .flat_map(|rule| rule.expressions().into_iter().map(|(_, text)| text).chain([rule.says.as_str()]))
                 .any(|text| text.contains(&of_probe))
         };
-        silent.extend(step.collect.iter().map(rdiag::playbook::Measure::id).filter(probes).filter(|id| !reads(id)));
+        silent.extend(step.collect.iter().map(rdiag_playbook::Measure::id).filter(probes).filter(|id| !reads(id)));
     }
     assert!(silent.iter().eq(&WITHOUT_A_SENTENCE), "{silent:?}");
 }

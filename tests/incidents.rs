@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::history::{Recorder, blocks, files, pieces_of, wait_until};
 use crate::support::{path, rdiag};
-use rdiag::history::{Incident, Resource, read_incidents, write_incidents};
+use rdiag_history::{Incident, Resource, read_incidents, write_incidents};
 
 pub fn copy(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).unwrap();
@@ -212,7 +212,7 @@ fn the_ten_minutes_before_an_incident_outlive_newer_blocks_until_incidents_take_
             block.header.monotonic += number as f64 * 600.0;
             block.header.boottime += number as f64 * 600.0;
             let name = format!("{:010}-{}.rdh", number + 1, block.header.wall_micros.div_euclid(1_000_000));
-            std::fs::write(history.join(&name), rdiag::history::write_block(&block)).unwrap();
+            std::fs::write(history.join(&name), rdiag_history::write_block(&block)).unwrap();
             name
         })
         .collect();

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use crate::history::{files, wait_until};
 use crate::incidents::copy;
 use crate::support::{path, rdiag};
-use rdiag::history::read_block;
+use rdiag_history::read_block;
 
 /// A tree in which a process ends and another one begins all the time.
 struct Churning {

@@ -3,11 +3,11 @@
 
 use rdiag::lab::Scenario;
 use rdiag::lab::lesson::Lesson;
-use rdiag::playbook::{Playbook, RuleFile};
 use rdiag_fleet::Fleet;
 use rdiag_model::comparison::Comparison;
 use rdiag_model::rows::Row;
 use rdiag_model::{Recording, Report};
+use rdiag_playbook::{Playbook, RuleFile};
 use schemars::{Schema, schema_for};
 use serde_json::Value;
 

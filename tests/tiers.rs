@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::history::{Recorder, blocks, files, wait_until};
 use crate::support::rdiag;
-use rdiag::history::{Block, read_block};
+use rdiag_history::{Block, read_block};
 use rdiag_model::SeriesKind;
 use rdiag_model::recording::Number;
 

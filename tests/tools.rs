@@ -1,6 +1,6 @@
 //! The map of old tools, through the shipped binary and against a list of names that stands apart from it.
 
-use rdiag::playbook::tools::Tools;
+use rdiag_playbook::tools::Tools;
 
 use crate::support::{path, rdiag};
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use rdiag::playbook::words::banned;
+use rdiag_playbook::words::banned;
 
 use crate::support::{files_below, path};
 

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::playbook::{FORMAT_VERSION, Library, Problem, advice};
 use rdiag_judge::profile::AdviceBook;
 use rdiag_model::Component;
+use rdiag_playbook::{FORMAT_VERSION, Library, Problem, advice};
 
 /// Whether a command could begin.
 pub(super) type RunDry = fn(&str, &Library) -> Result<(), String>;
@@ -95,8 +95,8 @@ fn commands_of(step: &str) -> Vec<String> {
 mod tests {
     use super::super::tools::dry_run::run_dry;
     use super::*;
-    use crate::playbook::SourceFile;
     use rdiag_judge::profile::advice as advice_on;
+    use rdiag_playbook::SourceFile;
 
     type Change = fn(&mut AdviceBook);
 

@@ -13,10 +13,10 @@ use super::screen::ScreenArgs;
 use super::ui::{Text, Ui};
 use crate::cli::exit::{Exit, Failure};
 use crate::lab::library::reproducing;
-use crate::report;
 use crate::session::{self, Sources};
-use crate::shown;
 use rdiag_model::{ProbeResult, Recording};
+use rdiag_report as report;
+use rdiag_report::shown;
 
 /// Files larger than this are no recordings.
 const MAX_FILE: u64 = 512 << 20;

@@ -18,13 +18,13 @@ use super::ui::{Text, Ui};
 use super::unpacked::{self, Meant};
 use crate::cli::exit::{Exit, Failure};
 use crate::lab::library::reproducing;
-use crate::playbook::{self, Method, Plan};
 use crate::session::{self, Given, HistoryFile, NamedPlaybook, Past, Side, Span};
-use crate::shown;
 use rdiag_kernel::host::files::Folder;
 use rdiag_kernel::host::{Clock, Zone};
 use rdiag_model::report::{Around, Changes, Usual};
 use rdiag_model::{Metrics, Recording};
+use rdiag_playbook::{self as playbook, Method, Plan};
+use rdiag_report::shown;
 
 /// How much is looked at when nothing is said, and at most and at least, in seconds.
 const LAST: f64 = 600.0;

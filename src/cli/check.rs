@@ -8,9 +8,9 @@ use super::tools::{self, dry_run};
 use super::ui::{Text, Ui};
 use crate::cli::exit::{Exit, Failure};
 use crate::lab;
-use crate::playbook::{Library, Problem, check, load, untested, words};
 use crate::session::{self, Sources};
 use rdiag_kernel::host::files;
+use rdiag_playbook::{Library, Problem, check, load, untested, words};
 
 /// Check playbooks, rules, exercises, the map of old tools and the advice of Method R: everything they cite exists, and their tests pass.
 #[derive(Debug, clap::Args)]

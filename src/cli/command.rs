@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::ui::{Text, Ui};
 use crate::cli::exit::{Exit, Failure};
-use crate::report::escape::visible_within;
-use crate::shown;
 use rdiag_kernel::host::launch::{Ended, How, Launched, User, Watch};
 use rdiag_kernel::host::secrets;
 use rdiag_model::quantity;
+use rdiag_report::escape::visible_within;
+use rdiag_report::shown;
 
 /// How long a command that got the same Ctrl-C may take to end, in seconds, before rdiag goes without it.
 const GRACE_SECONDS: f64 = 1.0;

@@ -19,8 +19,6 @@ use serde::{Deserialize, Serialize};
 
 use super::ui::{Text, Ui};
 use crate::cli::exit::{Exit, Failure};
-use crate::report::shown::Shown;
-use crate::shown;
 use rdiag_kernel::host::confine::{Confinement, Ended, Side, confine, fork};
 use rdiag_kernel::host::files::Folder;
 use rdiag_kernel::host::message::{receive, send};
@@ -28,6 +26,8 @@ use rdiag_kernel::host::{Clock, Host};
 use rdiag_kernel::mechanism::perf_data::{Functions, Symbols};
 use rdiag_kernel::mechanism::symbols::Files;
 use rdiag_model::probe::Frame;
+use rdiag_report::shown;
+use rdiag_report::shown::Shown;
 
 /// A recording of the largest hosts takes a tenth of this memory, and a hundredth of this time.
 const CONFINEMENT: Confinement = Confinement { address_space: 4 << 30, cpu_seconds: 300, readable: &[] };

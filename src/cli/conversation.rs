@@ -7,10 +7,10 @@ use super::task::lives;
 use super::ui::{Text, Ui};
 use crate::cli::exit::Failure;
 use crate::session;
-use crate::shown;
 use rdiag_kernel::host::SharedHost;
 use rdiag_model::Target;
 use rdiag_model::quantity::percent;
+use rdiag_report::shown;
 
 /// How long candidates are looked at, in seconds.
 const LOOK_SECONDS: f64 = 1.0;

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::tools::dry_run::run_dry;
-use crate::playbook::{Library, SourceFile};
+use rdiag_playbook::{Library, SourceFile};
 
 /// The blocks of a document that a shell is given.
 fn blocks(text: &str) -> impl Iterator<Item = String> {

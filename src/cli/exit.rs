@@ -6,12 +6,12 @@ use std::process::ExitCode;
 use thiserror::Error;
 
 use crate::lab::{LabError, Trouble};
-use crate::playbook::PlaybookError;
-use crate::report::shown::{Shown, Terminal};
 use crate::session::{ImportError, StoreError};
 use rdiag_kernel::host::launch::{Ended, How, LaunchError};
 use rdiag_kernel::mechanism::perf_data::PerfDataError;
 use rdiag_model::Unavailable;
+use rdiag_playbook::PlaybookError;
+use rdiag_report::shown::{Shown, Terminal};
 
 /// Shown under `--help`.
 pub(super) const HELP: &str = "Exit codes: 0 done, whatever was found; 1 findings at or above --fail-on; 2 wrong usage, an invalid \
@@ -141,7 +141,7 @@ pub enum Failure {
     },
     /// A report cannot be rendered.
     #[error("rendering the report: {0}")]
-    Report(#[from] crate::report::ReportError),
+    Report(#[from] rdiag_report::ReportError),
     /// A command could not be started.
     #[error(transparent)]
     Launch(#[from] LaunchError),

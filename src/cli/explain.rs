@@ -8,12 +8,12 @@ use super::hanging::hanging;
 use super::tools;
 use super::ui::{Text, Ui};
 use crate::cli::exit::{Exit, Failure};
-use crate::playbook::Library;
-use crate::playbook::suggest::did_you_mean;
-use crate::playbook::tools::Tools;
 use crate::session;
 use rdiag_collectors as collectors;
 use rdiag_model::{Component, MetricDef};
+use rdiag_playbook::Library;
+use rdiag_playbook::suggest::did_you_mean;
+use rdiag_playbook::tools::Tools;
 use rdiag_probes as probes;
 
 /// Explain a term (iowait, %util, steal, D state), a metric, rule, component of response time, collector, probe or playbook, or

@@ -3,12 +3,12 @@
 use super::signals::leave_on_interrupt;
 use super::ui::{Text, Ui};
 use crate::cli::exit::Failure;
-use crate::report;
-use crate::report::shown::Terminal;
-use crate::shown;
 use rdiag_model::quantity::with_unit;
 use rdiag_model::report::StepOutcome;
 use rdiag_model::{Finding, Report, Status};
+use rdiag_report as report;
+use rdiag_report::shown;
+use rdiag_report::shown::Terminal;
 
 /// Walks through a report. Without a person at the keyboard it runs to the end without asking.
 pub(super) fn walk(report: &Report, ui: &Ui) -> Result<(), Failure> {

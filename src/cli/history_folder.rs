@@ -6,14 +6,14 @@ use super::state;
 use super::ui::{Text, Ui};
 use crate::cli::exit::Failure;
 use crate::session::{HistoryFile, NEAR, Span, TAIL, begins};
-use crate::shown;
 use rdiag_kernel::host::Zone;
 use rdiag_kernel::host::files::Folder;
+use rdiag_report::shown;
 
 /// A block is no longer, in seconds.
 const LONGEST_BLOCK: i64 = 3700;
 /// A file is never larger, nor are all of one time together.
-const MAX_FILE: u64 = crate::history::MAX_FILE;
+const MAX_FILE: u64 = rdiag_history::MAX_FILE;
 const MAX_FILES: u64 = 256 << 20;
 /// What is beside the time that is judged must not crowd it out.
 const MAX_BESIDE: u64 = 16 << 20;

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::ui::Text;
-use crate::history::{INCIDENTS, Incident, MAX_INCIDENTS, incident_second, read_incidents};
 use crate::session::{self, Span};
-use crate::shown;
+use rdiag_history::{INCIDENTS, Incident, MAX_INCIDENTS, incident_second, read_incidents};
 use rdiag_kernel::host::files::Folder;
 use rdiag_kernel::host::{StoredFile, Zone};
+use rdiag_report::shown;
 
 /// The list as it lies in the folder, and which recordings of drill-downs are there.
 pub(super) struct Found {
@@ -80,7 +80,7 @@ impl Found {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::history::{Resource, write_incidents};
+    use rdiag_history::{Resource, write_incidents};
 
     #[test]
     fn each_incident_has_its_line_and_a_hostile_list_says_nothing_that_it_should_not() {

@@ -12,13 +12,13 @@ use super::tools;
 use super::ui::{Text, Ui};
 use crate::cli::exit::{Exit, Failure};
 use crate::lab;
-use crate::playbook::tools::Standing;
 use crate::session;
-use crate::shown;
 use rdiag_collectors as collectors;
 use rdiag_kernel::mechanism::perf::catalogue::{self, EventInfo};
 use rdiag_kernel::mechanism::tracefs::functions;
+use rdiag_playbook::tools::Standing;
 use rdiag_probes as probes;
+use rdiag_report::shown;
 
 /// List playbooks, rules, metrics, collectors, probes, events, functions, exercises, or what stands for old tools.
 #[derive(Debug, clap::Args)]
@@ -130,7 +130,7 @@ pub(super) fn by_symptom(ui: &Ui) -> Result<Exit, Failure> {
 fn from_library(kind: ListKind) -> Result<Vec<Entry>, Failure> {
     let library = session::library(&session::default_folders(), &[])?;
     if kind == ListKind::Playbooks {
-        let entry = |loaded: &crate::playbook::LoadedPlaybook| {
+        let entry = |loaded: &rdiag_playbook::LoadedPlaybook| {
             let playbook = &loaded.playbook;
             Entry {
                 columns: vec![playbook.name.clone(), playbook.title.clone(), format!("{} steps", playbook.steps.len())],
@@ -139,7 +139,7 @@ fn from_library(kind: ListKind) -> Result<Vec<Entry>, Failure> {
         };
         return Ok(library.playbooks.values().map(entry).collect());
     }
-    let entry = |loaded: &crate::playbook::LoadedRule| {
+    let entry = |loaded: &rdiag_playbook::LoadedRule| {
         let rule = &loaded.rule;
         let statuses: Vec<&str> = rule.conditions().iter().map(|(status, _)| status.word()).collect();
         Entry {
@@ -206,7 +206,7 @@ fn note_other_names(ui: &Ui) {
 fn tool_entries() -> Result<Vec<Entry>, Failure> {
     let map = tools::map();
     let library = session::library(&session::default_folders(), &[])?;
-    let entry = |(group, tool): (&str, &crate::playbook::tools::Tool)| {
+    let entry = |(group, tool): (&str, &rdiag_playbook::tools::Tool)| {
         let name = tool.names.first().cloned().unwrap_or_default();
         let commands = tools::commands(&map, tool, &name, &library);
         let standing = map.standing(tool);

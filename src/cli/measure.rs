@@ -17,15 +17,15 @@ use super::ui::{Text, Ui};
 use super::{conversation, params, task};
 use crate::cli::exit::{Exit, Failure};
 use crate::lab::recipe::under_way;
-use crate::playbook::{self, Method, Plan};
 use crate::session::{self, Run};
-use crate::shown;
 use rdiag_kernel::host::launch::{Ended, How};
 use rdiag_kernel::host::rights::{self, Phase};
 use rdiag_kernel::host::{BeginAt, NoInstant, SharedHost, within};
 use rdiag_kernel::mechanism::tracefs;
 use rdiag_model::setup::{Begin, WallClock};
 use rdiag_model::{Exercise, Recording, Target};
+use rdiag_playbook::{self as playbook, Method, Plan};
+use rdiag_report::shown;
 
 /// From so many seconds on, a late beginning is reported.
 const LATE: f64 = 0.5;

@@ -126,7 +126,7 @@ pub fn main() -> ExitCode {
             let code = if error.use_stderr() { Exit::Usage } else { Exit::Done };
             ui::Ui::usage(&mut error);
             if let Some(hint) = typed::hint(&error) {
-                ui::Ui::new(ui::ColorWhen::Auto).note(crate::shown!("  hint: {}", ui::Text::seen(hint)));
+                ui::Ui::new(ui::ColorWhen::Auto).note(rdiag_report::shown!("  hint: {}", ui::Text::seen(hint)));
             }
             return code.into();
         }

@@ -6,12 +6,12 @@ use super::list::table;
 use super::root::open_host;
 use super::ui::{Text, Ui};
 use crate::cli::exit::{Exit, Failure};
-use crate::playbook::suggest::did_you_mean;
-use crate::report::shown::json_line;
-use crate::shown;
 use rdiag_kernel::mechanism::points::PointError;
 use rdiag_model::{Reason, Unavailable};
+use rdiag_playbook::suggest::did_you_mean;
 use rdiag_probes::listing::{self, Details, Listed, Listing};
+use rdiag_report::shown;
+use rdiag_report::shown::json_line;
 
 pub(super) fn main(name: &str, as_json: bool, ui: &Ui) -> Result<Exit, Failure> {
     let host = open_host(Path::new("/"))?;

@@ -19,15 +19,15 @@ use super::signals::stop_on_signal;
 use super::ui::{Text, Ui};
 use super::{output, points, stacks};
 use crate::cli::exit::{Exit, Failure};
-use crate::report::live::Live;
-use crate::report::probe as text;
-use crate::report::shown::json_line;
 use crate::session::{self, ProbeEnd};
-use crate::shown;
 use rdiag_kernel::host::rights::{self, Phase};
 use rdiag_kernel::mechanism::tracefs::private;
 use rdiag_model::quantity::percent;
 use rdiag_probes as probes;
+use rdiag_report::live::Live;
+use rdiag_report::probe as text;
+use rdiag_report::shown;
+use rdiag_report::shown::json_line;
 
 /// The word in the place of a probe that asks what there is to look at.
 const LIST: &str = "list";

@@ -8,9 +8,9 @@ use super::screen::TalkArgs;
 use super::ui::{Text, Ui};
 use crate::cli::exit::{Exit, Failure};
 use crate::session::{write_armored, write_recording};
-use crate::shown;
 use rdiag_kernel::host::files;
 use rdiag_model::{Recording, quantity};
+use rdiag_report::shown;
 
 /// Record only: write a recording that `rdiag analyze` judges later, anywhere.
 #[derive(Debug, clap::Args)]

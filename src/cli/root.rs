@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use crate::cli::exit::Failure;
-use crate::playbook::{PlaybookError, load};
 use rdiag_kernel::host::{Host, HostSpec, files};
+use rdiag_playbook::{PlaybookError, load};
 
 /// Instants of a tree: each file is looked for in all of them.
 const MAX_INSTANTS: usize = 1000;

@@ -9,7 +9,7 @@ use super::{guided, list, ui::Ui};
 use crate::cli::exit::{Exit, Failure};
 use crate::lab::library::reproducing;
 use crate::session;
-use crate::shown;
+use rdiag_report::shown;
 
 /// Run a playbook: measure, judge, and write the report.
 #[derive(Debug, clap::Args)]

@@ -2,8 +2,8 @@
 
 use super::ui::{Text, Ui};
 use crate::cli::exit::Failure;
-use crate::report;
 use rdiag_model::Report;
+use rdiag_report as report;
 
 /// Options about the screen, the same for `run`, `analyze` and `report`.
 #[derive(Debug, Clone, Copy, Default, clap::Args)]

@@ -3,12 +3,12 @@
 use super::output::{Format, Target};
 use super::ui::{Text, Ui};
 use crate::cli::exit::Failure;
-use crate::report::shown::{Shown, Whole};
-use crate::report::{flame, speedscope};
-use crate::shown;
 use rdiag_model::probe::{Output, Stacks};
 use rdiag_model::probed::ProbedOutput;
 use rdiag_model::{ProbeResult, Recording, Report, Unit};
+use rdiag_report::shown;
+use rdiag_report::shown::{Shown, Whole};
+use rdiag_report::{flame, speedscope};
 
 /// Microseconds in a second: folded text knows whole numbers only.
 const FOLDED_PER_SECOND: f64 = 1e6;

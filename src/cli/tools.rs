@@ -4,12 +4,12 @@ pub(super) mod dry_run;
 
 use std::fmt::Write as _;
 
-use crate::playbook::tools::{Found, Standing, Tool, Tools};
-use crate::playbook::{Library, Measure};
-use crate::report::escape::visible;
 use crate::session;
 use rdiag_collectors as collectors;
+use rdiag_playbook::tools::{Found, Standing, Tool, Tools};
+use rdiag_playbook::{Library, Measure};
 use rdiag_probes::{self as probes, ParamKind};
+use rdiag_report::escape::visible;
 
 /// Stands in commands for the name that was asked for.
 const NAME: &str = "{name}";
@@ -116,8 +116,8 @@ fn is_asked(tool: &Tool, id: &str, library: &Library) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::playbook::SourceFile;
     use rdiag_kernel::host::Host;
+    use rdiag_playbook::SourceFile;
 
     fn library() -> Library {
         Library::read(Vec::<SourceFile>::new())

@@ -9,8 +9,8 @@ use clap::{CommandFactory as _, Error, Parser as _};
 use super::ui::Ui;
 use super::{Cli, Command, ended, run, tools};
 use crate::cli::exit::Exit;
-use crate::playbook::suggest::did_you_mean;
 use crate::session;
+use rdiag_playbook::suggest::did_you_mean;
 use rdiag_probes as probes;
 
 /// How long the look takes that bare `rdiag` is.

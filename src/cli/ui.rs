@@ -8,10 +8,10 @@ use clap::error::{ContextKind, ContextValue};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::cli::exit::Failure;
-use crate::report;
-use crate::report::escape::for_terminal;
-use crate::report::shown::{Piece, Shown, Terminal};
-use crate::shown;
+use rdiag_report as report;
+use rdiag_report::escape::for_terminal;
+use rdiag_report::shown;
+use rdiag_report::shown::{Piece, Shown, Terminal};
 
 /// Text for a terminal.
 pub(super) type Text = Shown<Terminal>;

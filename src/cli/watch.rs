@@ -13,11 +13,11 @@ use super::signals::stop_on_signal;
 use super::size::{Size, size};
 use super::ui::{Text, Ui};
 use crate::cli::exit::{Exit, Failure};
-use crate::playbook::{self, Plan};
 use crate::session::{self, Trigger, Watch, WatchError};
-use crate::shown;
 use rdiag_collectors as collectors;
 use rdiag_model::quantity;
+use rdiag_playbook::{self as playbook, Plan};
+use rdiag_report::shown;
 
 /// Record what use-method looks at, every few seconds, so that `rdiag run use-method --at 03:12` can judge a time that is over.
 #[derive(Debug, clap::Args)]

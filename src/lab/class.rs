@@ -6,8 +6,8 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 use super::place::{Progress, Reached};
-use crate::report::shown::{Markdown, Shown};
-use crate::shown;
+use rdiag_report::shown;
+use rdiag_report::shown::{Markdown, Shown};
 
 /// The version of the overview's JSON.
 const FORMAT_VERSION: u32 = 1;

@@ -7,10 +7,10 @@ use std::sync::atomic::AtomicBool;
 
 use super::error::LabError;
 use super::scenario::{Diagnosis, Variant};
-use crate::playbook::{Measure, Plan, PlannedStep};
 use crate::session::{self, Observer, Run};
 use rdiag_kernel::host::SharedHost;
 use rdiag_model::{Finding, Metrics, Reading, Status, Target};
+use rdiag_playbook::{Measure, Plan, PlannedStep};
 
 /// Length of a window.
 const WINDOW: &str = "4s";

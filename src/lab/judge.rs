@@ -8,9 +8,9 @@ use super::error::LabError;
 use super::reading::Readings;
 use super::scenario::{Answer, Question, Tolerance};
 use super::text::{Words, fill};
-use crate::playbook::suggest::did_you_mean;
 use rdiag_model::Unit;
 use rdiag_model::quantity::with_unit;
+use rdiag_playbook::suggest::did_you_mean;
 
 const KIB: f64 = 1024.0;
 /// Sizes of blocks that are tried out, in KiB.

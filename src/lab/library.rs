@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use super::builtin::SCENARIOS;
 use super::error::{LabError, Trouble};
 use super::scenario::Scenario;
-use crate::playbook::suggest::did_you_mean;
-use crate::playbook::{Problem, load};
+use rdiag_playbook::suggest::did_you_mean;
+use rdiag_playbook::{Problem, load};
 
 /// Reads a scenario.
 pub fn parse(file: &str, text: &str) -> Result<Scenario, Problem> {

@@ -7,9 +7,9 @@ use super::load::{Work, unsafe_work};
 use super::reading::LabMetric;
 use super::scenario::{Answer, Diagnosis, FORMAT_VERSION, Question, Scenario, Variant};
 use super::text::holes;
-use crate::playbook::{Library, Problem};
 use crate::session;
 use rdiag_model::Component;
+use rdiag_playbook::{Library, Problem};
 
 /// Everything that is wrong with a scenario. `library` knows the rules that may be cited.
 #[must_use]

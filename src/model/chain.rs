@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Component;
+use crate::component::Component;
 
 /// Threads that wait for one another: each link's waker is the next one's waiter.
 ///

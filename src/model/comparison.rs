@@ -4,7 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::ledger::Level;
-use super::{Status, Unit};
+use crate::status::Status;
+use crate::unit::Unit;
 
 /// Version of the format of comparisons.
 pub const FORMAT_VERSION: u32 = 1;

@@ -1,14 +1,12 @@
 //! What reports say of a culprit that was named by a metric: part of the metric's definition.
 
-use super::MetricDef;
-
 /// What a culprit did, and with what. Only metrics by which rules name culprits have one; where one is missing the id of the metric has to
 /// do, as with [`Deed::USUAL`].
 #[derive(Debug, Clone, Copy)]
 pub struct Deed {
     /// `used 98.0% of the busy CPU time`: its verb.
     pub verb: &'static str,
-    /// And what it is a share of; empty where that is told by the metric's id.
+    /// And what it is a share of; empty where the id of the metric says it.
     pub of: &'static str,
     /// Verb and object where the share is not known: `read 3.0 GiB from storage`. Without them it is `had 3 (the threads)`.
     pub alone: Option<(&'static str, &'static str)>,
@@ -38,16 +36,16 @@ impl Deed {
     };
 }
 
-/// The deed of the metric whose id stands beside it in a document. It follows from the metric, as the program that shows the document defines
-/// it, so it is neither written nor compared.
+/// The deed of the metric whose id stands beside it in a document. It follows from the metric, as the program that shows the document
+/// defines it, so it is neither written nor compared.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct DeedOfMetric(Option<&'static Deed>);
 
 impl DeedOfMetric {
-    /// As the definition has it; the usual where it says nothing.
+    /// As the definition has it; the usual where that says nothing.
     #[must_use]
-    pub fn of(def: &'static MetricDef) -> Self {
-        Self(def.deed.as_ref())
+    pub fn of(defined: &'static Option<Deed>) -> Self {
+        Self(defined.as_ref())
     }
 
     /// The deed.

@@ -5,7 +5,13 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Confidence, DeedOfMetric, Kind, Resource, Status, Unavailable, Unit};
+use crate::deed::DeedOfMetric;
+use crate::status::Confidence;
+use crate::status::Kind;
+use crate::status::Resource;
+use crate::status::Status;
+use crate::status::Unavailable;
+use crate::unit::Unit;
 
 /// The outcome of one rule for one instance.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

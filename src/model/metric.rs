@@ -3,7 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Deed, RawUnit, Unit};
+use crate::deed::Deed;
+use crate::unit::RawUnit;
+use crate::unit::Unit;
 
 /// How a raw series behaves between two samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 use super::call_trace::CallTrace;
 use super::schedule::Schedule;
 pub use super::stacks::{Activity, Frame, Stack, Stacks};
-use super::{Unavailable, Unit};
+use crate::status::Unavailable;
+use crate::unit::Unit;
 
 /// How the note begins that names the layers of confinement which the process that read symbols lacked. It is about the host, and no doubt
 /// about figures; a report shows it once.

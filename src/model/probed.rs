@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Unit;
 use super::call_trace::CallTrace;
 use super::heat::HeatMap;
 use super::hot::Hot;
 use super::probe::{Attachment, ProbeCost, ProbeTable, Stacks};
 use super::schedule::Strips;
+use crate::unit::Unit;
 
 /// One probe in one window.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

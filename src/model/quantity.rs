@@ -1,6 +1,6 @@
 //! Numbers as people read them: one place for every rule, template and renderer.
 
-use super::Unit;
+use crate::unit::Unit;
 
 /// A value with its unit.
 #[must_use]

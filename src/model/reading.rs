@@ -6,7 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::finding::Doubt;
-use super::{Unavailable, Unit};
+use crate::status::Unavailable;
+use crate::unit::Unit;
 
 /// Figures of one metric for one instance over one window, in the metric's base unit.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]

@@ -5,7 +5,15 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Exercise, Facts, Ledger, ProbeResult, RawUnit, SeriesKind, Setup, Target, Unavailable};
+use crate::exercise::Exercise;
+use crate::facts::Facts;
+use crate::ledger::Ledger;
+use crate::ledger::Target;
+use crate::metric::SeriesKind;
+use crate::probe::ProbeResult;
+use crate::setup::Setup;
+use crate::status::Unavailable;
+use crate::unit::RawUnit;
 
 /// Version of the recording format; raised when an old reader could misunderstand a new file.
 pub const FORMAT_VERSION: u32 = 1;

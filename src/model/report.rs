@@ -11,7 +11,18 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::recording::{Overhead, Tool};
-use super::{Answer, Exercise, Facts, Finding, Headline, Kind, Probed, Profile, Resource, Status, Unavailable, Unit};
+use crate::answer::Answer;
+use crate::exercise::Exercise;
+use crate::facts::Facts;
+use crate::finding::Finding;
+use crate::headline::Headline;
+use crate::probed::Probed;
+use crate::profile::Profile;
+use crate::status::Kind;
+use crate::status::Resource;
+use crate::status::Status;
+use crate::status::Unavailable;
+use crate::unit::Unit;
 
 pub use around::{Around, ChangeMark, Course, Pressure, TopConsumer, Unrecorded};
 pub use changes::{Change, ChangeKind, Changes};

@@ -3,7 +3,11 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Confidence, Kind, Resource, Status, Unit};
+use crate::status::Confidence;
+use crate::status::Kind;
+use crate::status::Resource;
+use crate::status::Status;
+use crate::unit::Unit;
 
 /// Version of the format; raised when an old query could misunderstand a new row.
 pub const FORMAT_VERSION: u32 = 1;

@@ -8,9 +8,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Component;
 use super::ledger::Marks;
 use super::probed::Bar;
+use crate::component::Component;
 
 /// The runs of one window.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -67,10 +67,10 @@ mod tests {
 
     #[test]
     fn the_rules_of_a_run_are_those_of_the_files_without_their_tests() {
-        use crate::playbook::{Library, RuleFile};
+        use crate::{Library, RuleFile};
         let mut for_run: BTreeMap<String, serde_json::Value> = serde_json::from_str(RULES_FOR_RUN).unwrap();
         for (name, text) in texts_of_rules() {
-            let RuleFile(mut rules) = crate::playbook::load::parse("rules", &text).unwrap();
+            let RuleFile(mut rules) = crate::load::parse("rules", &text).unwrap();
             assert!(rules.iter().all(|rule| !rule.tests.is_empty()), "{name}");
             for rule in &mut rules {
                 rule.tests.clear();
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn the_playbooks_of_a_run_are_those_of_the_files() {
-        use crate::playbook::Library;
+        use crate::Library;
         let all = Library::read(Vec::new());
         assert!(all.problems.is_empty(), "{:?}", all.problems);
         assert_eq!(all.playbooks.len(), playbooks_for_run().unwrap().len());

@@ -1,5 +1,5 @@
-//! YAML → types. The only place of the program that knows the YAML crate, besides `build.rs`, which reads what is built in; every error
-//! carries file, line and column.
+//! YAML → types. The only place of the program that knows the YAML crate, besides `build.rs` beside it, which reads what is built in;
+//! every error carries file, line and column.
 
 use std::collections::HashSet;
 
@@ -63,7 +63,7 @@ fn unknown_name(message: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::parse;
-    use crate::playbook::Playbook;
+    use crate::Playbook;
 
     #[test]
     fn an_unknown_key_is_an_error_with_its_place_and_a_suggestion() {

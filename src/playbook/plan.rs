@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn parameters_of_the_playbook_stand_in_for_their_names_in_what_is_collected() {
-        let measure: crate::playbook::Measure =
+        let measure: crate::Measure =
             serde_json::from_str(r#"{"syscount": {"for": "$short", "top": 5, "call": "$absent"}}"#).unwrap();
         let params = BTreeMap::from([("short".to_owned(), "1s".to_owned())]);
         let given = measure.resolve(&params).params();

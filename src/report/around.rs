@@ -97,7 +97,7 @@ const WORDS: [(ChangeKind, &str, &str); 8] = [
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::sample::around;
+    use crate::sample::around;
 
     #[test]
     fn a_figure_that_is_not_known_is_no_zero() {

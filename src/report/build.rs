@@ -4,7 +4,7 @@ use super::{
     allotted, answer as answers, causes, consumers, context, coverage, deeds, io_limit, matrix, order, past, plots,
     probed, task_verdict, timeline, top, verdict, words,
 };
-use crate::report::parts::Parts;
+use crate::parts::Parts;
 use rdiag_model::report::{FORMAT_VERSION, WindowInfo};
 use rdiag_model::{Culprit, Finding, Recording, Report};
 

@@ -128,7 +128,7 @@ impl<'r> Problem<'r> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::sample::finding;
+    use crate::sample::finding;
 
     fn of_device(id: &str, status: Status, device: &str) -> Finding {
         Finding { instance: Some(device.into()), ..finding(id, status) }

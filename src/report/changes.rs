@@ -45,7 +45,7 @@ pub(super) fn more(changes: &Changes, shown: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::sample::report;
+    use crate::sample::report;
     use rdiag_model::report::ChangeKind;
 
     fn change(seconds: f64) -> Change {

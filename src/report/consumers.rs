@@ -195,8 +195,8 @@ fn largest(window: &Metrics, metric: &str) -> Option<(String, f64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::causes;
-    use crate::report::sample::{finding, metrics, recording, saturated, stress};
+    use crate::causes;
+    use crate::sample::{finding, metrics, recording, saturated, stress};
     use rdiag_model::Status;
 
     /// The sample's readings with more of them.

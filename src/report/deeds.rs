@@ -16,7 +16,7 @@ pub fn look_up(report: &mut Report, definition: Definition<'_>) {
 pub(super) fn of_consumers(all: &mut [Consumers], definition: Definition<'_>) {
     for consumers in all {
         if let Some(def) = definition(&consumers.metric) {
-            consumers.deed = DeedOfMetric::of(def);
+            consumers.deed = DeedOfMetric::of(&def.deed);
         }
     }
 }
@@ -25,7 +25,7 @@ pub(super) fn of_consumers(all: &mut [Consumers], definition: Definition<'_>) {
 pub(super) fn of_culprits(findings: &mut [Finding], definition: Definition<'_>) {
     for culprit in findings.iter_mut().filter_map(|finding| finding.culprit.as_mut()) {
         if let Some(def) = culprit.metric.as_deref().and_then(definition) {
-            culprit.deed = DeedOfMetric::of(def);
+            culprit.deed = DeedOfMetric::of(&def.deed);
         }
     }
 }

@@ -124,7 +124,7 @@ pub(super) fn rows(report: &Report) -> Rows<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::sample::finding;
+    use crate::sample::finding;
 
     fn problem(lead: &Finding) -> Problem<'_> {
         Problem { lead, others: Vec::new(), sentence: None, who: None, label: "who" }
@@ -137,7 +137,7 @@ mod tests {
         over.value = Some(0.0);
         over.title = "OOM kills".into();
         over.threshold.conditions.insert("info".into(), "memory.oom_kills_since_boot.count.last > 0".into());
-        let report = crate::report::sample::report(vec![now, over]);
+        let report = crate::sample::report(vec![now, over]);
         let [_, (_, notes), history] = Gist::of(&report).lists();
         assert_eq!(notes.len(), 1);
         assert_eq!(history, ("Before the window", vec![("OOM kills (since boot)".to_owned(), String::new())]));

@@ -3,7 +3,7 @@
 use super::sample::{core_ok, report, saturated, unknown};
 use super::shown::Shown;
 use super::{brief, json, markdown, markdown_brief, summary, terminal, verdict_alone};
-use crate::report::terminal::Style;
+use crate::terminal::Style;
 
 const WIDE: Style = Style { width: 80, color: false, unicode: true };
 

@@ -239,7 +239,7 @@ fn unseen_saturation(findings: &[Finding], resource: Resource) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::sample::finding;
+    use crate::sample::finding;
 
     fn headline(findings: &[Finding]) -> String {
         of(findings).1.to_string()
@@ -250,7 +250,7 @@ mod tests {
         let error = |id: &str, before: Option<f64>| Finding { seconds_before: before, ..finding(id, Status::Critical) };
         let mut findings = [error("memory.errors.oom", Some(240.0)), error("disk.errors", None)];
         assert!(headline(&findings).starts_with("Errors 4.0 min before the window: memory"));
-        crate::report::order::sort(&mut findings, &std::collections::BTreeMap::new());
+        crate::order::sort(&mut findings, &std::collections::BTreeMap::new());
         let said = headline(&findings);
         assert!(
             said.starts_with("Errors: disk") && said.ends_with("(also: memory errors 4.0 min before the window)"),
@@ -263,7 +263,7 @@ mod tests {
         let told = |before: Option<f64>, status: Status| {
             let error = Finding { seconds_before: before, ..finding("memory.errors.oom", Status::Critical) };
             let mut findings = [error, finding("disk.saturation", status)];
-            crate::report::order::sort(&mut findings, &std::collections::BTreeMap::new());
+            crate::order::sort(&mut findings, &std::collections::BTreeMap::new());
             let (worst, headline) = of(&findings);
             (worst, headline.to_string())
         };
@@ -279,7 +279,7 @@ mod tests {
         // A disk that failed goes on failing.
         let error = Finding { seconds_before: Some(240.0), ..finding("disk.errors", Status::Critical) };
         let mut findings = [finding("cpu.saturation", Status::Warning), error];
-        crate::report::order::sort(&mut findings, &std::collections::BTreeMap::new());
+        crate::order::sort(&mut findings, &std::collections::BTreeMap::new());
         assert!(
             of(&findings).1.to_string().starts_with("Errors 4.0 min before the window: disk"),
             "{}",

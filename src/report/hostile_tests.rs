@@ -6,8 +6,8 @@ use pulldown_cmark::{Event, Options, Parser};
 
 use super::sample::{finding, metrics, recording, report, stress, unknown};
 use super::{escape, html, json, markdown, markdown_brief, otlp, perfetto, terminal};
-use crate::report::exported::Exported;
-use crate::report::terminal::Style;
+use crate::exported::Exported;
+use crate::terminal::Style;
 use rdiag_model::report::{Around, Change, ChangeKind, Changes, Unlike, Usual};
 use rdiag_model::{NextStep, Report, Status};
 
@@ -362,7 +362,7 @@ fn the_page_hardly_grows_with_the_number_of_processes() {
                 title: "USE".into(),
                 params: BTreeMap::new(),
             },
-            titles: &crate::session::metric,
+            titles: &super::sample::metric,
             probes: &|_| None,
             levels: &super::sample::levels(),
             may_be_behind: &|_| false,

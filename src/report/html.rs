@@ -22,7 +22,7 @@ use minijinja::{Value, context};
 
 use super::shown::{Html, Pages, Shown};
 use super::{flame, probed};
-use crate::report::error::ReportError;
+use crate::error::ReportError;
 use rdiag_model::comparison::Comparison;
 use rdiag_model::{ProbeResult, Report};
 use view::{Limits, View};

@@ -3,8 +3,8 @@
 use unicode_width::UnicodeWidthStr as _;
 
 use super::probe::{EVENT, Text, below, cells, headings, limits, line, output_text, table_text};
-use crate::report::terminal::Style;
 use crate::shown;
+use crate::terminal::Style;
 use rdiag_model::probe::{Cell, Output, ProbeResult, ProbeTable, Row};
 use rdiag_model::{Unit, quantity};
 

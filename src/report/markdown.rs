@@ -13,7 +13,7 @@ pub use brief::brief;
 use super::changes::{heading, largest, more, when};
 use super::shown::{Markdown, Shown};
 use super::{probe_words, rows, usual, words};
-use crate::report::error::ReportError;
+use crate::error::ReportError;
 use crate::shown;
 use rdiag_model::quantity::with_unit;
 use rdiag_model::report::{Cell, MatrixRow, TopRow};

@@ -206,9 +206,9 @@ fn remedies(report: &Report) -> Vec<NextStep> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::probed;
-    use crate::report::sample::{finding, report, stress};
-    use crate::report::sample_probes::{histogram, result};
+    use crate::probed;
+    use crate::sample::{finding, report, stress};
+    use crate::sample_probes::{histogram, result};
     use rdiag_model::Finding;
     use rdiag_model::probe::Output;
 
@@ -346,15 +346,15 @@ mod tests {
 
     #[test]
     fn an_inconclusive_run_says_what_would_make_it_conclusive_and_a_good_one_nothing() {
-        let gap = crate::report::sample::unknown("memory.saturation", "PSI is switched off");
-        let mut findings = crate::report::sample::core_ok();
+        let gap = crate::sample::unknown("memory.saturation", "PSI is switched off");
+        let mut findings = crate::sample::core_ok();
         assert_eq!(chosen(findings.clone()), Vec::<String>::new());
         findings.retain(|finding| finding.id != "memory.saturation");
         findings.push(gap);
         assert_eq!(chosen(findings.clone()), ["To judge memory.saturation: boot with psi=1"]);
         // One remedy for two reasons is one step.
         findings.retain(|finding| finding.id != "cpu.saturation");
-        findings.push(crate::report::sample::unknown("cpu.saturation", "PSI is missing"));
+        findings.push(crate::sample::unknown("cpu.saturation", "PSI is missing"));
         assert_eq!(chosen(findings), ["To judge memory.saturation, cpu.saturation: boot with psi=1"]);
     }
 }

@@ -19,7 +19,7 @@ use self::line::{Head, Resource, push};
 use self::value::{attributes, text};
 use super::exported::Exported;
 use super::shown::{Json, Shown};
-use crate::report::error::ReportError;
+use crate::error::ReportError;
 use rdiag_model::Report;
 use rdiag_model::report::Span;
 

@@ -57,7 +57,7 @@ fn stamp(line: &str) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::sample::finding;
+    use crate::sample::finding;
     use rdiag_model::Status;
 
     fn titled(log: &[&str], uptime_seconds: f64, condition: &str) -> String {

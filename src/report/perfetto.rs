@@ -20,7 +20,7 @@ use serde::Serialize;
 use self::trace::{Args, Event, Trace, text};
 use super::exported::Exported;
 use super::shown::{self, Json, Shown};
-use crate::report::error::ReportError;
+use crate::error::ReportError;
 
 /// The file. Perfetto looks for the unit at its beginning.
 #[derive(Serialize)]

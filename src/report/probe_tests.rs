@@ -3,7 +3,7 @@
 use super::hostile_tests::{HOSTILE, structure, tags};
 use super::sample_probes::{events, histogram, probed, report, report_of, result, stacks, table};
 use super::{html, json, markdown, terminal};
-use crate::report::terminal::Style;
+use crate::terminal::Style;
 use rdiag_model::probe::{Cell, Column, Histogram, Output, ProbeResult, ProbeTable, Row, Stack, Stacks};
 use rdiag_model::probed::ProbedOutput;
 use rdiag_model::{Report, Unit};

@@ -7,7 +7,7 @@ use super::heat::heat;
 use super::hot::hot;
 use super::probe_words::is_empty;
 use super::schedule::strips;
-use crate::report::parts::ProbeTexts;
+use crate::parts::ProbeTexts;
 use rdiag_model::metric::Pick;
 use rdiag_model::probe::{Histogram, HistogramRow, LESS_CONFINED, Output, ProbeResult, ProbeTable, Stack, Stacks};
 use rdiag_model::probed::{Distribution, Distributions, Probed, ProbedOutput, StackSums};

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use super::build;
 use super::sample::recording;
 use crate::accounts::{part, run};
-use crate::playbook::advice;
-use crate::report::parts::Parts;
+use crate::parts::Parts;
 use rdiag_judge::profile::{Input, profile};
 use rdiag_model::ledger::{Ledger, Part, Thread};
 use rdiag_model::profile::Conversation;
 use rdiag_model::report::PlaybookInfo;
 use rdiag_model::{Component as C, Finding, Profile, Report, Target, Unavailable};
+use rdiag_playbook::advice;
 
 /// A program that sleeps in every fifth run.
 pub(super) fn napping(call: &str) -> Vec<Thread> {
@@ -66,7 +66,7 @@ pub(super) fn report_of(profile: Result<Profile, Unavailable>, findings: Vec<Fin
             title: "Method R: where the time of one task goes".into(),
             params: BTreeMap::new(),
         },
-        titles: &crate::session::metric,
+        titles: &super::sample::metric,
         probes: &|_| None,
         levels: &BTreeMap::new(),
         may_be_behind: &|row| advice::book().mentioned.may_be_behind(row),

@@ -3,7 +3,7 @@
 use super::profile_testing::{input, profile_of, report_of};
 use super::{html, json, markdown, terminal};
 use crate::accounts::{durations, ledger, part, thread, waits};
-use crate::report::terminal::Style;
+use crate::terminal::Style;
 use rdiag_judge::profile::{Input, profile};
 use rdiag_model::chain::{Chain, ChainLink};
 use rdiag_model::ledger::{Call, ComponentStacks, Ledger, Level, Link, Slice, SlowCall, Thread, Timeline};

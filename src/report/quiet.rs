@@ -101,7 +101,7 @@ fn names(text: &str, instance: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::sample::{above, finding};
+    use crate::sample::{above, finding};
     use rdiag_model::finding::Evidence;
 
     const ID: &str = "cpu.saturation";

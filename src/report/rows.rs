@@ -31,8 +31,7 @@ mod tests {
 
     #[test]
     fn a_report_of_the_use_method_names_the_rows_that_are_not_measured_and_others_do_not() {
-        let of =
-            |playbook: &str| unmeasured(&Recording { playbook: playbook.into(), ..crate::report::sample::recording() });
+        let of = |playbook: &str| unmeasured(&Recording { playbook: playbook.into(), ..crate::sample::recording() });
         assert!(of("slow-system").is_empty());
         let rows = of(CHECKLIST);
         assert!(rows.iter().all(|row| !row.why.is_empty() && !row.remedy.is_empty()));

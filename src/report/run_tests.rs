@@ -3,7 +3,7 @@
 use super::profile_testing::{goal, napping, profile_of, report_of};
 use super::{html, json, markdown, terminal};
 use crate::accounts::ledger;
-use crate::report::terminal::Style;
+use crate::terminal::Style;
 use rdiag_model::ledger::Thread;
 use rdiag_model::{Profile, Report, Target};
 

@@ -71,8 +71,13 @@ pub(super) fn core_ok() -> Vec<Finding> {
         .to_vec()
 }
 
-pub(super) fn deed_of(metric: &str) -> DeedOfMetric {
-    crate::session::metric(metric).map(DeedOfMetric::of).unwrap_or_default()
+pub(super) fn metric(id: &str) -> Option<&'static MetricDef> {
+    let collected = rdiag_collectors::metrics().map(|(_, metric)| metric);
+    collected.chain(rdiag_probes::metrics().map(|(_, metric)| metric)).find(|metric| metric.id == id)
+}
+
+pub(super) fn deed_of(id: &str) -> DeedOfMetric {
+    metric(id).map(|def| DeedOfMetric::of(&def.deed)).unwrap_or_default()
 }
 
 pub(super) fn stress() -> Culprit {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::sample::{levels, metrics, recording, saturated};
-use crate::report::parts::{Parts, ProbeTexts};
+use crate::parts::{Parts, ProbeTexts};
 use rdiag_model::call_trace::{Call, CallTrace};
 use rdiag_model::metric::Pick;
 use rdiag_model::probe::*;
@@ -270,7 +270,7 @@ pub(super) fn report_of(recording: &Recording) -> Report {
         answer: None,
         steps: vec![step],
         playbook: PlaybookInfo { name: "use-method".into(), title: "USE".into(), params: BTreeMap::new() },
-        titles: &|id| METRICS.iter().find(|metric| metric.id == id).or_else(|| crate::session::metric(id)),
+        titles: &|id| METRICS.iter().find(|metric| metric.id == id).or_else(|| super::sample::metric(id)),
         probes: &texts,
         levels: &levels(),
         may_be_behind: &|_| false,

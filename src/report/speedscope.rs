@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::calls::{MAX_DEPTH, is_real};
 use super::shown::{self, Json, Shown};
-use crate::report::error::ReportError;
+use crate::error::ReportError;
 use rdiag_model::Unit;
 use rdiag_model::probe::{Frame, Stacks};
 

@@ -6,10 +6,10 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use crate::playbook::{Method, Plan, PlaybookError, advice, duration};
 use rdiag_judge::profile::{Cpus, Input, profile};
 use rdiag_model::profile::{Conversation, Refused};
 use rdiag_model::{Ledger, Metrics, Profile, Reading, Reason, Recording, Target, Unavailable, Window, quantity};
+use rdiag_playbook::{Method, Plan, PlaybookError, advice, duration};
 
 /// Probes and collectors that make accounts, the best first.
 pub(super) const ACCOUNTANTS: [&str; 2] = ["response", "task_states"];

@@ -10,7 +10,6 @@ use std::sync::Arc;
 
 use super::group::GroupJudge;
 use super::{account, containers};
-use crate::playbook::{Measure, Plan, PlannedStep, Seen, conclude, statuses_cited};
 use rdiag_judge::metrics;
 use rdiag_judge::rules::{Expressions, Values};
 use rdiag_model::report::StepOutcome;
@@ -18,6 +17,7 @@ use rdiag_model::{
     Answer, Facts, Finding, LogLine, MetricDef, Metrics, Profile, Recording, Status, Target, Unavailable, Window,
     quantity,
 };
+use rdiag_playbook::{Measure, Plan, PlannedStep, Seen, conclude, statuses_cited};
 use rdiag_probes as probes;
 
 /// What follows from a recording.

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::playbook::{Catalogue, CatalogueMetric};
 use rdiag_collectors as collectors;
 use rdiag_model::MetricDef;
+use rdiag_playbook::{Catalogue, CatalogueMetric};
 use rdiag_probes::{self as probes, Params};
 
 /// What playbooks and rules may cite.

@@ -9,13 +9,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use thiserror::Error;
 
 use super::record::Recorder;
-use crate::playbook::suggest::did_you_mean;
 use rdiag_collectors::{self as collectors, CollectorDef};
 use rdiag_judge::metrics;
 use rdiag_judge::rules::references::references;
 use rdiag_judge::rules::{Expressions, Reference, Values};
 use rdiag_kernel::host::SharedHost;
 use rdiag_model::{MetricDef, Window};
+use rdiag_playbook::suggest::did_you_mean;
 
 /// Seconds that are judged at a time.
 const INTERVAL: f64 = 1.0;

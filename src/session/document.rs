@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use crate::playbook::{Plan, advice};
-use crate::report::{self, Parts, ProbeTexts};
 use crate::session::analyze::Analysis;
 use rdiag_model::report::PlaybookInfo;
 use rdiag_model::{Recording, Report};
+use rdiag_playbook::{Plan, advice};
 use rdiag_probes as probes;
+use rdiag_report::{self as report, Parts, ProbeTexts};
 
 /// The document of a recording that was analysed by a plan. `exercises` names, by rule, the one that brings the same onto
 /// a host.

@@ -20,11 +20,11 @@ use super::probing::ProbeShares;
 use super::provisional;
 use super::record::{self, Costs, Follow, Recorded, SoFar, WindowSpec};
 use super::run::{Observer, collectors_for, probes_for, work_of};
-use crate::playbook::{Plan, PlannedStep};
 use rdiag_kernel::host::SharedHost;
 use rdiag_kernel::host::release_memory;
 use rdiag_kernel::host::rights::Phase;
 use rdiag_model::{Recording, Target, Window};
+use rdiag_playbook::{Plan, PlannedStep};
 use rdiag_proc::Pressure;
 
 /// Share of one CPU that judging all rules may take for who wants to see what comes.

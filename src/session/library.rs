@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::playbook::{Library, LoadedPlaybook, Plan, PlaybookError, Problem, SourceFile, check, is_builtin, load};
 use rdiag_kernel::host::files;
 use rdiag_model::Recording;
+use rdiag_playbook::{Library, LoadedPlaybook, Plan, PlaybookError, Problem, SourceFile, check, is_builtin, load};
 
 /// A playbook that was asked for, with everything it may use.
 pub struct NamedPlaybook {

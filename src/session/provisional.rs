@@ -7,11 +7,11 @@ use std::sync::Arc;
 use super::analyze::{catalogue_of, decided, log_of, statuses_of};
 use super::group::GroupJudge;
 use super::record::SoFar;
-use crate::playbook::{Measure, Plan, PlannedStep, statuses_cited};
 use rdiag_judge::metrics;
 use rdiag_judge::rules::Rule;
 use rdiag_judge::rules::references::{Reference, references};
 use rdiag_model::{Facts, Finding, MetricDef, Target, Window};
+use rdiag_playbook::{Measure, Plan, PlannedStep, statuses_cited};
 
 /// Judges the first window for the conditions of some steps.
 pub(super) struct Provisional<'a> {
@@ -119,8 +119,8 @@ fn cited(rules: &[Rule], conditions: &[&str]) -> BTreeSet<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::playbook::{Library, SourceFile};
     use rdiag_judge::rules::Bench;
+    use rdiag_playbook::{Library, SourceFile};
 
     #[test]
     fn no_status_depends_on_the_words_of_a_rule_or_on_who_is_behind_it() {

@@ -10,13 +10,13 @@ use super::drill;
 use super::group::judges_groups;
 use super::probing::ProbeOrder;
 use super::setup;
-use crate::playbook::{Plan, PlannedStep};
 use rdiag_collectors as collectors;
 use rdiag_kernel::host::rights::{self, Phase, Work};
 use rdiag_kernel::host::{BeginAt, Host, SharedHost, own_usage};
 use rdiag_kernel::mechanism::ebpf::Filter;
 use rdiag_model::recording::{FORMAT_VERSION, Overhead, Tool};
 use rdiag_model::{Finding, Recording, Setup, Target};
+use rdiag_playbook::{Plan, PlannedStep};
 use rdiag_probes::{self as probes, FilterKind, Params, ProbeDef};
 
 /// What a run gives.

@@ -13,10 +13,10 @@ mod numbers;
 mod weight;
 
 use super::armor::{ArmorError, bare};
-use crate::report::deeds;
 use bounds::{Head, bounded};
 use rdiag_model::recording::FORMAT_VERSION;
 use rdiag_model::{Recording, Report};
+use rdiag_report::deeds;
 
 /// A recording is never larger unpacked, since it has ten bytes of text for each of its values; a gzip bomb is.
 pub const LARGEST: u64 = 256 << 20;

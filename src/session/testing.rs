@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use crate::history::{Cost, FORMAT_VERSION, Header};
 use crate::session::store::read_recording;
+use rdiag_history::{Cost, FORMAT_VERSION, Header};
 use rdiag_model::recording::Tool;
 use rdiag_model::{Facts, Recording};
 

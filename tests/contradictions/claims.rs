@@ -109,7 +109,7 @@ fn against_findings(answer: &Answer, findings: &[Finding]) -> Vec<String> {
     for cause in answer.causes.iter().filter(is_excluded) {
         for finding in findings.iter().filter(|finding| is_serious(finding)) {
             let is_own = cause.rules.contains(&finding.id);
-            let is_same = |rule: &String| rdiag::report::is_same_shortage(rule, &finding.id);
+            let is_same = |rule: &String| rdiag_report::is_same_shortage(rule, &finding.id);
             let is_alike =
                 finding.kind == Kind::Saturation && !is_explained(&finding.id) && cause.rules.iter().any(is_same);
             if is_own || is_alike {

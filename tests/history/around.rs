@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{Recorder, blocks, files, json_of, pieces_of, wait_until};
 use crate::support::rdiag;
-use rdiag::history::Block;
+use rdiag_history::Block;
 
 /// A history of some blocks, made of what was recorded just now.
 fn recorded(history: &Path, count: usize) -> Vec<(String, Block)> {
@@ -24,7 +24,7 @@ fn a_report_about_the_past_says_in_every_format_what_changed_around_it() {
     // What the host's own log has of kills is left out.
     for (name, block) in &mut blocks {
         block.collectors.entry("kernel_log".into()).or_default().log.retain(|line| line.class != "oom");
-        std::fs::write(history.join(name), rdiag::history::write_block(block)).unwrap();
+        std::fs::write(history.join(name), rdiag_history::write_block(block)).unwrap();
     }
     assert!(!blocks[0].1.header.settings.is_empty() || !blocks[1].1.header.settings.is_empty(), "settings of the host");
     let args = ["report", "--at", "now", "--last", "1h"];
@@ -43,7 +43,7 @@ fn a_report_about_the_past_says_in_every_format_what_changed_around_it() {
         subject: Some("<b>leaky</b>".into()),
         text: "Out of memory: Killed process 7 (<b>leaky</b>) total-vm:1kB [the whole host was out of memory]".into(),
     });
-    std::fs::write(history.join(name), rdiag::history::write_block(&block)).unwrap();
+    std::fs::write(history.join(name), rdiag_history::write_block(&block)).unwrap();
     let report = json_of(&history, &args);
     crate::schema::validate("report", &report);
     let changes = report["changes"]["changes"].as_array().unwrap();
@@ -82,7 +82,7 @@ fn the_hour_around_a_time_is_drawn_with_its_gaps_in_every_long_format() {
         header.wall_micros = judged.wall_micros + (away * 1e6) as i64;
         (header.monotonic, header.boottime) = (judged.monotonic + away, judged.boottime + away);
         let name = format!("{number:010}-{}.rdh", header.wall_micros.div_euclid(1_000_000));
-        std::fs::write(history.join(name), rdiag::history::write_block(block)).unwrap();
+        std::fs::write(history.join(name), rdiag_history::write_block(block)).unwrap();
     }
     let at = rdiag_kernel::host::Zone::utc().instant(judged.wall_micros + 3_000_000);
     let args = ["report", "--at", &at, "--last", "5s"];
@@ -128,7 +128,7 @@ fn the_same_time_of_the_day_before_is_compared_and_changes_no_finding() {
         let mut block = block;
         block.header.wall_micros -= DAY * 1_000_000;
         let name = format!("{number:010}-{}.rdh", block.header.wall_micros.div_euclid(1_000_000));
-        std::fs::write(history.join(name), rdiag::history::write_block(&block)).unwrap();
+        std::fs::write(history.join(name), rdiag_history::write_block(&block)).unwrap();
     }
     let report = json_of(&history, &args);
     crate::schema::validate("report", &report);

@@ -12,8 +12,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::support::rdiag;
-use rdiag::history::Block;
 use rdiag::session::HistoryFile;
+use rdiag_history::Block;
 
 /// A recorder in the background, with short blocks.
 pub struct Recorder {

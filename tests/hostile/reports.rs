@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use rdiag::report::{Exported, Style, html, json, markdown, markdown_brief, otlp, perfetto, terminal};
 use rdiag_model::Report;
+use rdiag_report::{Exported, Style, html, json, markdown, markdown_brief, otlp, perfetto, terminal};
 use serde_json::Value;
 
 use super::read::{acting, acting_in_markdown, acting_in_page, columns_agree, elements, structure};

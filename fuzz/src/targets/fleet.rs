@@ -6,8 +6,8 @@ use std::io::{self, Read};
 
 use rdiag::lab::class::{Student, overview};
 use rdiag::lab::place::Progress;
-use rdiag::report::{self, Style, fleet};
 use rdiag_fleet::{Fleet, Gathering, Host, NotJudged};
+use rdiag_report::{self as report, Style, fleet};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 

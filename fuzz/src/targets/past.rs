@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use rdiag::history::{Block, Header, thin_block, write_block};
 use rdiag::session::{self, HistoryFile, Span};
+use rdiag_history::{Block, Header, thin_block, write_block};
 use rdiag_kernel::host::Zone;
 use rdiag_model::recording::{CollectorRecord, Process};
 use serde_json::Value;

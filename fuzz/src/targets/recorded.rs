@@ -3,20 +3,20 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use rdiag::playbook::LoadedPlaybook;
-use rdiag::report::diff::{self, Input};
-use rdiag::report::{self, Exported, Style};
 use rdiag::session::{self, NamedPlaybook};
 use rdiag_model::comparison::Side;
 use rdiag_model::probe::{Output, Stacks};
 use rdiag_model::probed::ProbedOutput;
 use rdiag_model::{Recording, Report};
+use rdiag_playbook::LoadedPlaybook;
+use rdiag_report::diff::{self, Input};
+use rdiag_report::{self as report, Exported, Style};
 
 use super::{profile, shown};
 
 /// The playbooks that rdiag has: finding one takes longer than judging by it.
 static NAMED: LazyLock<BTreeMap<String, NamedPlaybook>> = LazyLock::new(|| {
-    let library = rdiag::playbook::Library::read(Vec::new());
+    let library = rdiag_playbook::Library::read(Vec::new());
     let named = |loaded: &LoadedPlaybook| NamedPlaybook {
         library: library.clone(),
         loaded: loaded.clone(),

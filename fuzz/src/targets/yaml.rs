@@ -2,10 +2,10 @@
 
 use std::sync::LazyLock;
 
-use rdiag::playbook::{
+use rdiag::{lab, session};
+use rdiag_playbook::{
     Catalogue, Library, LoadedPlaybook, LoadedRule, Plan, Playbook, Problem, RuleFile, SourceFile, check, load,
 };
-use rdiag::{lab, session};
 
 static CATALOGUE: LazyLock<Catalogue> = LazyLock::new(session::catalogue);
 static LIBRARY: LazyLock<Library> = LazyLock::new(|| Library::read(Vec::new()));

@@ -59,7 +59,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::{TERMS, find, key, names};
-    use crate::playbook::Library;
+    use rdiag_playbook::Library;
 
     #[test]
     fn what_people_type_is_found() {

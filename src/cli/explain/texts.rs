@@ -4,12 +4,12 @@ use std::fmt::Write as _;
 
 use super::super::tools;
 use crate::lab;
-use crate::playbook::advice::book;
-use crate::playbook::tools::Tools;
-use crate::playbook::{Library, LoadedRule, Playbook};
 use rdiag_collectors as collectors;
 use rdiag_judge::profile::advice;
 use rdiag_model::{Component, Formula, MetricDef, OfSeries, Per, Source, Term};
+use rdiag_playbook::advice::book;
+use rdiag_playbook::tools::Tools;
+use rdiag_playbook::{Library, LoadedRule, Playbook};
 use rdiag_probes as probes;
 
 /// A rule: its expressions, why it is so, and what to do next.

@@ -19,11 +19,11 @@ use super::reduce::reduce;
 use crate::cli::ui::{Text, Ui};
 use crate::lab::library::reproducing;
 use crate::session::{self, Analysis, NamedPlaybook, Sources, StoreError};
-use crate::shown;
 use rdiag_kernel::host::confine::{Confinement, Ended, Side, confine, fork};
 use rdiag_kernel::host::{files, thread_usage};
 use rdiag_model::rows::Row;
 use rdiag_model::{Recording, Report};
+use rdiag_report::shown;
 
 /// Recordings of the largest hosts take a tenth of this memory, and so many of them a part of this time.
 const CONFINEMENT: Confinement = Confinement { address_space: 4 << 30, cpu_seconds: 300, readable: &[] };

@@ -9,10 +9,10 @@ use super::super::confined::Desk;
 use super::super::output::split;
 use super::super::ui::{Text, Ui};
 use crate::cli::exit::Failure;
-use crate::report;
-use crate::report::shown::{Shown, Whole};
-use crate::shown;
 use rdiag_kernel::host::files::Folder;
+use rdiag_report as report;
+use rdiag_report::shown;
+use rdiag_report::shown::{Shown, Whole};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Format {

@@ -15,9 +15,9 @@ use super::judging::{self, By, Opened};
 use crate::cli::confined::confined;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::ui::{Text, Ui};
-use crate::report;
-use crate::shown;
 use rdiag_kernel::host::files::Folder;
+use rdiag_report as report;
+use rdiag_report::shown;
 
 /// The folder of the reports, beside the page.
 const FOLDER: &str = "reports";

@@ -8,9 +8,9 @@ use crate::cli::exit::{Exit, Failure};
 use crate::lab::dev_check::{Checked, batches, check, check_again};
 use crate::lab::place::Place;
 use crate::lab::{LabError, library};
-use crate::shown;
 use rdiag_model::Unit;
 use rdiag_model::quantity::with_unit;
+use rdiag_report::shown;
 
 /// What to check.
 #[derive(Debug, clap::Args)]

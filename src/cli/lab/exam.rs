@@ -16,11 +16,11 @@ use crate::lab::place::{Place, Run};
 use crate::lab::recipe::Recipe;
 use crate::lab::text::fill;
 use crate::lab::{LabError, Scenario, library, runner};
-use crate::report::escape::visible;
-use crate::shown;
 use rdiag_kernel::host::Host;
 use rdiag_model::Unit;
 use rdiag_model::quantity::with_unit;
+use rdiag_report::escape::visible;
+use rdiag_report::shown;
 
 /// The exercise that is meant.
 #[derive(Debug, clap::Args)]

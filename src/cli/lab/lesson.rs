@@ -9,12 +9,12 @@ use super::{as_it_is, live, wrapped};
 use crate::cli::exit::{Exit, Failure};
 use crate::lab::lesson::{self, Lesson, LessonStep, Quiz, Score, View};
 use crate::lab::place::Place;
-use crate::playbook;
-use crate::report::escape::visible;
 use crate::session;
-use crate::shown;
 use rdiag_model::quantity::with_unit;
 use rdiag_model::{Finding, Status};
+use rdiag_playbook as playbook;
+use rdiag_report::escape::visible;
+use rdiag_report::shown;
 
 /// Which lesson.
 #[derive(Debug, clap::Args)]

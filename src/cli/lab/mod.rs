@@ -11,8 +11,8 @@ use std::path::Path;
 
 use super::ui::Ui;
 use crate::cli::exit::{Exit, Failure};
-use crate::report::plain;
 use rdiag_kernel::host::Host;
+use rdiag_report::plain;
 
 /// Learn to diagnose: exercises that bring a symptom onto this host, ask what is behind it, and check the answers.
 #[derive(Debug, clap::Args)]

@@ -9,9 +9,9 @@ use crate::lab::place::Place;
 use crate::lab::plan::{self, Wish};
 use crate::lab::runner;
 use crate::lab::{Answer, LabError, LabMetric, Scenario, clean, library};
-use crate::playbook;
-use crate::shown;
 use rdiag_model::quantity::with_unit;
+use rdiag_playbook as playbook;
+use rdiag_report::shown;
 
 /// What to start.
 #[derive(Debug, clap::Args)]

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use clap::ValueEnum;
 
-use crate::report::shown::{Shown, Whole};
-use crate::report::{self, Exported, ReportError};
+use rdiag_report::shown::{Shown, Whole};
+use rdiag_report::{self as report, Exported, ReportError};
 
 /// A report format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

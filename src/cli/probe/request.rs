@@ -3,8 +3,6 @@
 use super::super::{params, tools};
 use super::{Args, Format, LIST};
 use crate::cli::exit::Failure;
-use crate::playbook;
-use crate::playbook::suggest::did_you_mean;
 use crate::session::ProbeRequest;
 use rdiag_kernel::host::SharedHost;
 use rdiag_kernel::mechanism::ebpf::filter::MAX_PIDS;
@@ -12,6 +10,8 @@ use rdiag_kernel::mechanism::perf::select as events;
 use rdiag_kernel::mechanism::perf::select::EventError;
 use rdiag_kernel::mechanism::tracefs::trigger::Condition;
 use rdiag_kernel::mechanism::tracefs::{functions, select as tracepoints};
+use rdiag_playbook as playbook;
+use rdiag_playbook::suggest::did_you_mean;
 use rdiag_probes::{self as probes, FilterKind, GivesStacks, ParamKind, Params, ProbeDef};
 
 /// What was asked for.

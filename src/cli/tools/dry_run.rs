@@ -4,10 +4,10 @@ use clap::Parser as _;
 
 use super::super::{Cli, Command, probe};
 use super::{NAME, is_asked};
-use crate::playbook::tools::{Tool, Tools, check};
-use crate::playbook::{Library, Problem};
 use crate::session;
 use rdiag_collectors as collectors;
+use rdiag_playbook::tools::{Tool, Tools, check};
+use rdiag_playbook::{Library, Problem};
 
 /// Everything that is wrong with the map.
 pub(in crate::cli) fn problems(map: &Tools, library: &Library) -> Vec<Problem> {
@@ -84,7 +84,7 @@ pub(in crate::cli) fn run_dry(command: &str, library: &Library) -> Result<(), St
 mod tests {
     use super::super::map;
     use super::*;
-    use crate::playbook::SourceFile;
+    use rdiag_playbook::SourceFile;
 
     fn library() -> Library {
         Library::read(Vec::<SourceFile>::new())

@@ -1,7 +1,7 @@
 //! Blocks, in memory and file to file, before and after.
 
 use super::*;
-use crate::history::{read_block, write_block};
+use crate::{read_block, write_block};
 use rdiag_model::RawUnit;
 
 fn series(name: &str, kind: SeriesKind, values: impl IntoIterator<Item = u64>) -> Series {
@@ -11,7 +11,7 @@ fn series(name: &str, kind: SeriesKind, values: impl IntoIterator<Item = u64>) -
 
 /// A block of so many samples, 5 s apart, which come a little late.
 fn block(samples: usize, series: Vec<Series>, processes: Vec<Process>) -> Block {
-    let (mut block, _) = read_block(&crate::history::framed(0, b"")).unwrap_or_else(|why| panic!("{why}"));
+    let (mut block, _) = read_block(&crate::framed(0, b"")).unwrap_or_else(|why| panic!("{why}"));
     block.header.seconds = samples.saturating_sub(1) as f64 * 5.0;
     block.header.stretched = [("a".to_owned(), 2), ("b".to_owned(), 24)].into();
     let times: Vec<f64> = (0..samples).map(|at| at as f64 * 5.0 + 0.000_3).collect();

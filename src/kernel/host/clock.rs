@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use rdiag_proc::field;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
-use super::HostSpec;
+use crate::host::replay::HostSpec;
 
 /// No wait is longer in one piece, so that a signal, or the end of a command that is measured, is noticed soon.
 const SLICE_SECONDS: f64 = 0.05;

@@ -9,7 +9,7 @@ use std::io::{self, Seek as _, Write as _};
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::io::Errno;
 
-use super::SourceError;
+use crate::host::source::SourceError;
 
 /// The texts of each file, by instant.
 #[derive(Debug)]

@@ -5,7 +5,8 @@ use std::sync::atomic::Ordering;
 
 use rustix::fs::OFlags;
 
-use super::{Host, SourceError, tree};
+use super::{Host, tree};
+use crate::host::source::SourceError;
 
 impl Host {
     /// Names in a directory, sorted.

@@ -8,7 +8,10 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Mode, OFlags, RawDir, openat, readlinkat};
 use rustix::io::Errno;
 
-use super::{HostSpec, OpenFile, SourceError, secrets, tree};
+use super::{secrets, tree};
+use crate::host::replay::HostSpec;
+use crate::host::replay::OpenFile;
+use crate::host::source::SourceError;
 
 /// An open /proc.
 #[derive(Debug)]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::SourceError;
+use crate::host::source::SourceError;
 use rdiag_model::{Facts, Reason};
 
 /// The description of a recorded tree.

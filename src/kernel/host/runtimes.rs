@@ -14,7 +14,8 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, openat, openat2, stat
 use rustix::process::{Gid, Pid, PidfdFlags, Signal, Uid, pidfd_open, pidfd_send_signal};
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 
-use super::{SharedHost, within};
+use super::SharedHost;
+use crate::host::within::within;
 
 /// Processes that are asked at most.
 const MOST: usize = 64;

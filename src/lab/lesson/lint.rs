@@ -2,7 +2,7 @@
 
 use super::builtin::RECORDINGS;
 use super::{FORMAT_VERSION, Lesson, Quiz};
-use crate::playbook::{Library, Problem};
+use rdiag_playbook::{Library, Problem};
 
 /// Everything that is wrong with a lesson. `library` knows the playbooks and rules that may be cited.
 #[must_use]

@@ -17,8 +17,8 @@ pub use score::Score;
 pub use view::View;
 
 use super::error::{LabError, Trouble};
-use crate::playbook::suggest::did_you_mean;
-use crate::playbook::{Problem, load};
+use rdiag_playbook::suggest::did_you_mean;
+use rdiag_playbook::{Problem, load};
 
 /// The format version that this program reads.
 const FORMAT_VERSION: u32 = 1;

@@ -6,11 +6,11 @@ use std::sync::atomic::AtomicBool;
 use super::Lesson;
 use super::builtin::RECORDINGS;
 use crate::lab::LabError;
-use crate::playbook::{Plan, PlannedStep};
 use crate::session::{self, Analysis, Observer};
 use rdiag_kernel::host::SharedHost;
 use rdiag_model::report::StepOutcome;
 use rdiag_model::{Facts, Finding, Recording, Status, Target};
+use rdiag_playbook::{Plan, PlannedStep};
 
 /// A judged recording.
 pub struct View {

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Durations, Waker, is_false};
-use crate::Component;
+use crate::component::Component;
 use crate::probe::Frame;
 
 /// What a row of the call profile is.

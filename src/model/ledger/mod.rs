@@ -16,8 +16,8 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Component;
 use super::probe::Stacks;
+use crate::component::Component;
 pub use calls::{Call, CallKind, SlowCall};
 pub use durations::{Bucket, Durations};
 pub use wakers::{Link, Waker, WakerEdge, WakerKind};

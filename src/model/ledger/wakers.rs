@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::Component;
+use crate::component::Component;
 
 /// Waits of one component that were ended by one waker.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Unavailable;
 use super::chain::Chain;
 use super::ledger::{Level, Target, Timeline};
 use super::probe::Stacks;
 use super::runs::Runs;
+use crate::status::Unavailable;
 
 mod forecast;
 mod quality;

@@ -3,9 +3,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::component::Component;
 use crate::component::ThreadState;
+use crate::finding::NextStep;
 use crate::ledger::{DelayKind, SlowCall, Waker};
-use crate::{Component, NextStep};
 
 /// A component's row.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

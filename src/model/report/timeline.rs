@@ -3,7 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{DeedOfMetric, Status, Unit};
+use crate::deed::DeedOfMetric;
+use crate::status::Status;
+use crate::unit::Unit;
 
 /// What the host did from the start of the first window to the end of the last.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

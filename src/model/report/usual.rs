@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::Unit;
+use crate::unit::Unit;
 
 /// The comparison with one earlier time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{Answering, Seen, conclude};
-use crate::playbook::load::parse;
+use crate::load::parse;
 use rdiag_model::answer::{Answer, Outcome};
 use rdiag_model::{Facts, Metrics, Reading, Stats, Status, Unit};
 
@@ -115,7 +115,7 @@ fn what_could_not_be_judged_is_never_ruled_out() {
 
 /// How a cause of a built-in playbook ends, where these metrics are known and these rules fired.
 fn outcome(yaml: &str, cause: &str, known: &[(&str, f64)], fired: &[(&str, Status)]) -> Outcome {
-    let playbook: crate::playbook::Playbook = parse("playbook.yaml", yaml).unwrap();
+    let playbook: crate::Playbook = parse("playbook.yaml", yaml).unwrap();
     let mut metrics = Metrics::default();
     metrics.readings.extend(known.iter().map(|(id, value)| ((*id).to_owned(), reading(*value))));
     let rules = playbook.steps.iter().flat_map(|step| &step.rules);

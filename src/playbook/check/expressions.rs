@@ -10,7 +10,7 @@ use rdiag_judge::rules::expression::{FUNCTIONS, VARIABLES};
 use rdiag_judge::rules::references::{references, template_references};
 
 /// What is wrong with a condition over statuses and readings.
-pub(in crate::playbook) fn check_when(
+pub(crate) fn check_when(
     place: &Place<'_>,
     owner: &str,
     when: &str,
@@ -72,7 +72,7 @@ pub(super) fn check_expression(
 }
 
 /// What is wrong with a sentence of a rule or a playbook.
-pub(in crate::playbook) fn check_template_of(
+pub(crate) fn check_template_of(
     place: &Place<'_>,
     owner: &str,
     key: &str,

@@ -4,28 +4,28 @@ use super::super::{Problem, SourceFile};
 use rdiag_judge::rules::Rule;
 
 /// Where in a file something stands.
-pub(in crate::playbook) struct Place<'p> {
+pub(crate) struct Place<'p> {
     pub(super) file: &'p SourceFile,
     start: usize,
 }
 
 impl<'p> Place<'p> {
     /// Where a rule stands.
-    pub(in crate::playbook) fn of_rule(file: &'p SourceFile, rule: &Rule) -> Self {
+    pub(crate) fn of_rule(file: &'p SourceFile, rule: &Rule) -> Self {
         Self::of_entry(file, &rule.id)
     }
 
     /// Where an entry with an id stands.
-    pub(in crate::playbook) fn of_entry(file: &'p SourceFile, id: &str) -> Self {
+    pub(crate) fn of_entry(file: &'p SourceFile, id: &str) -> Self {
         Self { file, start: start_of(&file.text, id) }
     }
 
     /// The beginning of a file.
-    pub(in crate::playbook) fn of_file(file: &'p SourceFile) -> Self {
+    pub(crate) fn of_file(file: &'p SourceFile) -> Self {
         Self { file, start: 0 }
     }
 
-    pub(in crate::playbook) fn problem(&self, token: &str, message: String) -> Problem {
+    pub(crate) fn problem(&self, token: &str, message: String) -> Problem {
         Problem::at(&self.file.label, &self.file.text, self.start, token, message)
     }
 }

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::name::{Pattern, key};
 use super::{Tool, Tools};
-use crate::playbook::suggest::did_you_mean;
-use crate::playbook::{Catalogue, FORMAT_VERSION, Problem, builtin};
+use crate::suggest::did_you_mean;
+use crate::{Catalogue, FORMAT_VERSION, Problem, builtin};
 
 /// Everything that is wrong with the built-in map but its commands.
 #[must_use]

@@ -1,5 +1,5 @@
 use super::*;
-use crate::playbook::Catalogue;
+use crate::Catalogue;
 
 const PLANNED: (&str, &str) = ("planned.yaml", "format_version: 1\nplanned: {filetop: files}");
 

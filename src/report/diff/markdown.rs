@@ -1,9 +1,9 @@
 //! A comparison as CommonMark, for a ticket.
 
 use super::{MOVED, lead, shares, statuses, task_cells, task_heads, values, word};
-use crate::report::markdown::{fitting, table};
-use crate::report::shown::{Markdown, Shown};
+use crate::markdown::{fitting, table};
 use crate::shown;
+use crate::shown::{Markdown, Shown};
 use rdiag_model::comparison::{Comparison, PartChange, Side, StacksChange, TaskChange};
 use rdiag_model::quantity::with_unit;
 

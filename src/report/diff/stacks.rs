@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use crate::report::calls::{Calls, Family, is_real};
-use crate::report::flame::{Meaning, Picture};
-use crate::report::shown::{Html, Shown};
+use crate::calls::{Calls, Family, is_real};
+use crate::flame::{Meaning, Picture};
+use crate::shown::{Html, Shown};
 use rdiag_model::comparison::{FunctionChange, StacksChange};
 use rdiag_model::probe::{Activity, Stacks};
 

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::report::flame::points;
+use crate::flame::points;
 use rdiag_model::comparison::{PartChange, TaskBasis, TaskChange};
 use rdiag_model::profile::{CallRow, Grade, ThreadRow};
 use rdiag_model::quantity::{number, percent, seconds};
@@ -316,7 +316,7 @@ fn signed(change: f64) -> String {
 }
 
 /// What each part's row shows: before, after, change, its part of the whole change or its points, how many, how long.
-pub(in crate::report) fn cells(part: &PartChange, basis: TaskBasis) -> [String; 6] {
+pub(crate) fn cells(part: &PartChange, basis: TaskBasis) -> [String; 6] {
     let [before, after] = part.seconds;
     let change = signed(after - before);
     let of = match (basis, part.of_change) {
@@ -336,7 +336,7 @@ pub(in crate::report) fn cells(part: &PartChange, basis: TaskBasis) -> [String; 
 }
 
 /// The heads of these columns.
-pub(in crate::report) fn heads(parts: &[PartChange]) -> [&'static str; 6] {
+pub(crate) fn heads(parts: &[PartChange]) -> [&'static str; 6] {
     let of = if parts.iter().any(|part| part.of_change.is_some()) { "of the change" } else { "share" };
     ["before", "after", "change", of, "times", "mean"]
 }

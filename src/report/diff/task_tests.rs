@@ -1,7 +1,7 @@
 use super::*;
 use crate::accounts::{durations, ledger, part, thread, waits};
-use crate::report::profile_testing::profile_of;
-use crate::report::sample::report;
+use crate::profile_testing::profile_of;
+use crate::sample::report;
 use rdiag_model::comparison::{PartChange, TaskBasis, TaskChange};
 use rdiag_model::ledger::{Call, Ledger, Thread};
 use rdiag_model::profile::Conversation;
@@ -157,7 +157,7 @@ fn every_format_tells_it_and_names_are_harmless() {
     };
     let name = "<b>x|y</b>\u{1b}[31m";
     let comparison = compared(named(name, 200), named(name, 500));
-    let html = crate::report::comparison_html(&comparison, &[]).unwrap();
+    let html = crate::comparison_html(&comparison, &[]).unwrap();
     let (text, markdown) = (text(&comparison, false), markdown(&comparison));
     for shown in [&*html, &*text, &*markdown] {
         assert!(shown.contains("of the growth is disk syncs (fsync)"), "{shown}");

@@ -1,5 +1,5 @@
 use super::*;
-use crate::report::sample::{finding, report};
+use crate::sample::{finding, report};
 use rdiag_model::Unavailable;
 use rdiag_model::probe::{Frame, Stack};
 
@@ -115,7 +115,7 @@ fn one_kill_more_is_no_noise_however_rare_it_is() {
 #[test]
 fn the_curves_of_a_report_tell_its_noise() {
     let with = |level: f64| {
-        let mut findings = crate::report::sample::saturated();
+        let mut findings = crate::sample::saturated();
         findings.retain(|finding| finding.id == "cpu.saturation");
         findings[0].status = if level > 0.5 { Status::Critical } else { Status::Warning };
         let mut input = input(findings);

@@ -1,10 +1,10 @@
 //! A comparison as text for a terminal.
 
 use super::{MOVED, task_cells, task_heads};
-use crate::report::flame::points;
-use crate::report::shown::{Shown, Terminal};
-use crate::report::words;
+use crate::flame::points;
 use crate::shown;
+use crate::shown::{Shown, Terminal};
+use crate::words;
 use rdiag_model::comparison::{Change, Comparison, FunctionChange, PartChange, TaskChange};
 use rdiag_model::quantity::{percent, with_unit};
 use rdiag_model::{Status, Unit};
@@ -18,7 +18,7 @@ const ROWS: usize = 20;
 const NAME: usize = 100;
 
 /// What a change is called.
-pub(in crate::report) fn word(change: Change) -> &'static str {
+pub(crate) fn word(change: Change) -> &'static str {
     match change {
         Change::Appeared => "appeared",
         Change::Worse => "worse",
@@ -29,19 +29,19 @@ pub(in crate::report) fn word(change: Change) -> &'static str {
 }
 
 /// `ok → warning`.
-pub(in crate::report) fn statuses(before: Option<Status>, after: Option<Status>) -> String {
+pub(crate) fn statuses(before: Option<Status>, after: Option<Status>) -> String {
     let word = |status: Option<Status>| status.map_or("not evaluated", Status::word);
     format!("{} → {}", word(before), word(after))
 }
 
 /// `12.0% → 31.5%`.
-pub(in crate::report) fn values(before: Option<f64>, after: Option<f64>, unit: Unit) -> String {
+pub(crate) fn values(before: Option<f64>, after: Option<f64>, unit: Unit) -> String {
     let value = |value: Option<f64>| value.map_or("–".to_owned(), |value| with_unit(value, unit));
     format!("{} → {}", value(before), value(after))
 }
 
 /// Self before, after, and the change in points; then the same of the total.
-pub(in crate::report) fn shares(function: &FunctionChange) -> [String; 6] {
+pub(crate) fn shares(function: &FunctionChange) -> [String; 6] {
     let [own_before, own_after] = function.own;
     let [before, after] = function.total;
     [
@@ -55,7 +55,7 @@ pub(in crate::report) fn shares(function: &FunctionChange) -> [String; 6] {
 }
 
 /// How many findings differ, and which of them may differ by chance.
-pub(in crate::report) fn lead(comparison: &Comparison) -> String {
+pub(crate) fn lead(comparison: &Comparison) -> String {
     let mut lead = format!("{} differ, {} as before", comparison.findings.len(), comparison.findings_same);
     let noise = &comparison.findings_in_noise;
     if !noise.is_empty() {

@@ -60,7 +60,7 @@ fn parts(thread: &Thread) -> Vec<(Component, f64)> {
 mod tests {
     use super::*;
     use crate::accounts::{ledger, part, run};
-    use crate::report::profile_testing::{goal, profile_of};
+    use crate::profile_testing::{goal, profile_of};
     use rdiag_model::Component as C;
     use rdiag_model::ledger::Marks;
 

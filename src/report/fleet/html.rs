@@ -6,9 +6,9 @@ use rdiag_fleet::{Fault, Fleet, HostRow, OddHost};
 use serde::Serialize;
 
 use super::{compared, contrast, figures, how_rare, names, place, reach, roles, some_of, whose};
-use crate::report::error::ReportError;
-use crate::report::shown::{Html, Pages, Shown};
-use crate::report::words;
+use crate::error::ReportError;
+use crate::shown::{Html, Pages, Shown};
+use crate::words;
 use rdiag_model::{Resource, Status};
 
 pub(super) const STYLE: &str =

@@ -3,9 +3,9 @@
 use rdiag_fleet::{Fault, Fleet, OddHost};
 
 use super::{compared, contrast, figures, how_rare, names, place, reach, roles, some_of, whose};
-use crate::report::markdown::{fitting, table};
-use crate::report::shown::{Markdown, Shown};
+use crate::markdown::{fitting, table};
 use crate::shown;
+use crate::shown::{Markdown, Shown};
 
 /// What a ticket is written.
 type Text = Shown<Markdown>;

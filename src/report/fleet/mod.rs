@@ -9,7 +9,7 @@ mod text;
 use rdiag_fleet::{Contrast, FAR, Fault, Fleet, OddFinding, OddHost, Outlier};
 
 use super::shown::{self, Json, Shown};
-use crate::report::error::ReportError;
+use crate::error::ReportError;
 use rdiag_model::quantity::with_unit;
 
 pub use html::html;

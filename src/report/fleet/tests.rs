@@ -2,7 +2,7 @@ use sha2::Digest as _;
 
 use super::html::{STYLE, STYLE_HASH};
 use super::{html, markdown, text};
-use crate::report::terminal::Style;
+use crate::terminal::Style;
 use rdiag_fleet::{Fleet, Gathering, Host, Judgement, Measure, NotJudged, Why};
 use rdiag_model::{Confidence, Kind, Resource, Status, Unit};
 
@@ -77,7 +77,7 @@ fn the_page_loads_nothing_runs_nothing_and_sorts_by_each_resource() {
 #[test]
 fn the_policy_of_the_page_admits_its_style_sheet() {
     let digest = sha2::Sha256::digest(STYLE);
-    assert_eq!(STYLE_HASH, format!("sha256-{}", crate::report::html_tests::base64(&digest)), "set STYLE_HASH");
+    assert_eq!(STYLE_HASH, format!("sha256-{}", crate::html_tests::base64(&digest)), "set STYLE_HASH");
 }
 
 #[test]

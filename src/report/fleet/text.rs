@@ -3,9 +3,9 @@
 use rdiag_fleet::{Fault, Fleet, OddHost};
 
 use super::{compared, contrast, figures, how_rare, names, place, reach, roles, some_of, whose};
-use crate::report::shown::{Shown, Terminal};
-use crate::report::terminal::Style;
 use crate::shown;
+use crate::shown::{Shown, Terminal};
+use crate::terminal::Style;
 use rdiag_model::Status;
 
 /// What a terminal is written.

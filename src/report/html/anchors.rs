@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::report::causes::Fired;
-use crate::report::groups::Group;
+use crate::causes::Fired;
+use crate::groups::Group;
 use rdiag_model::{Finding, Kind, Report, Resource};
 
 /// The places of the findings that the page has room for, by their places in the report.

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::report::around::{UNRECORDED, both, changed, has_io, has_marks, is_judged, rows, share, source, top};
-use crate::report::escape::visible_within as short;
-use crate::report::shown::{Html, Shown};
-use crate::report::svg;
-use crate::report::words::plural;
+use crate::around::{UNRECORDED, both, changed, has_io, has_marks, is_judged, rows, share, source, top};
+use crate::escape::visible_within as short;
+use crate::shown::{Html, Shown};
+use crate::svg;
+use crate::words::plural;
 use rdiag_model::quantity::{percent, seconds};
 use rdiag_model::report::{Around, Band, Course, Curve, Lane, Pressure, Span, Timeline, TopConsumer};
 use rdiag_model::{Report, Status, Unit};

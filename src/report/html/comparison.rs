@@ -4,9 +4,9 @@ use serde::Serialize;
 
 use super::table::{CellView, Head, TableView};
 use super::view::Limits;
-use crate::report::diff::{MOVED, lead, shares, statuses, task_cells, task_heads, values, word};
-use crate::report::escape::visible_within as short;
-use crate::report::shown::{Html, Shown};
+use crate::diff::{MOVED, lead, shares, statuses, task_cells, task_heads, values, word};
+use crate::escape::visible_within as short;
+use crate::shown::{Html, Shown};
 use rdiag_model::comparison::{Change, Comparison, FunctionChange, PartChange, Side, StacksChange, TaskChange};
 use rdiag_model::quantity::with_unit;
 

@@ -4,9 +4,9 @@ use serde::Serialize;
 
 use super::anchors::FindingAnchors;
 use super::view::Limits;
-use crate::report::escape::visible_within as short;
-use crate::report::shown::{Html, Shown};
-use crate::report::{svg, words};
+use crate::escape::visible_within as short;
+use crate::shown::{Html, Shown};
+use crate::{svg, words};
 use rdiag_model::Report;
 use rdiag_model::quantity::{percent, with_unit};
 use rdiag_model::report::{Band, Consumer, Consumers, Curve, Lane, Timeline};

@@ -3,8 +3,8 @@
 use serde::Serialize;
 
 use super::table::{CellView, Head, TableView};
-use crate::report::escape::visible_within as short;
-use crate::report::{hot_words as words, probe_words};
+use crate::escape::visible_within as short;
+use crate::{hot_words as words, probe_words};
 use rdiag_model::Unit;
 use rdiag_model::call_trace::{Call, CallTrace as Trace};
 use rdiag_model::hot::{CallTree, Hot, HotRow, HotTable};

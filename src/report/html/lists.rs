@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::view::{Limits, Named, more};
-use crate::report::changes as told;
-use crate::report::escape::visible_within as short;
-use crate::report::shown::{Html, Shown};
-use crate::report::{lesson, usual as days, words};
+use crate::changes as told;
+use crate::escape::visible_within as short;
+use crate::shown::{Html, Shown};
+use crate::{lesson, usual as days, words};
 use rdiag_model::quantity::{percent, seconds, with_unit};
 use rdiag_model::report::{Change, GapGroup, TopRow, TopTable, Unlike, UnmeasuredRow, Usual};
 use rdiag_model::{Finding, Report, Resource, Status};

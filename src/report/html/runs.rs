@@ -4,8 +4,8 @@ use serde::Serialize;
 
 use super::table::{TableView, figure, table, text};
 use super::view::Limits;
-use crate::report::shown::{Html, Shown};
-use crate::report::{run_words as words, svg};
+use crate::shown::{Html, Shown};
+use crate::{run_words as words, svg};
 use rdiag_model::Unit;
 use rdiag_model::quantity::{percent, seconds};
 use rdiag_model::runs::{Difference, Runs};

@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 
-use crate::report::schedule as words;
-use crate::report::shown::{Html, Shown};
-use crate::report::svg::{self, Area};
+use crate::schedule as words;
+use crate::shown::{Html, Shown};
+use crate::svg::{self, Area};
 use rdiag_model::quantity::seconds;
 use rdiag_model::schedule::{CpuStrip, Layer, Runner, Strips, TaskStrip};
 

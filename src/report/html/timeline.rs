@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::report::profile_words as words;
-use crate::report::shade::Shade;
-use crate::report::shown::{Html, Shown};
-use crate::report::svg::{self, Area};
-use crate::report::words::counted;
+use crate::profile_words as words;
+use crate::shade::Shade;
+use crate::shown::{Html, Shown};
+use crate::svg::{self, Area};
+use crate::words::counted;
 use rdiag_model::Profile;
 use rdiag_model::ledger::Timeline;
 use rdiag_model::quantity::seconds;

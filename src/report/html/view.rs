@@ -12,8 +12,8 @@ use super::lists::{
 };
 use super::probes::{Flames, ProbeView, probes};
 use super::profile::ProfileView;
-use crate::report::causes::{self, Fired};
-use crate::report::{gist, next, past, rows as checklist, words};
+use crate::causes::{self, Fired};
+use crate::{gist, next, past, rows as checklist, words};
 use rdiag_model::quantity::{bytes, seconds};
 use rdiag_model::report::{Cell, MatrixRow};
 use rdiag_model::{Kind, NextStep, Report, Resource, Status};

@@ -2,10 +2,10 @@
 
 use serde::Serialize;
 
-use crate::report::shown::{Html, Shown};
-use crate::report::spread::{self, Axis};
-use crate::report::words::counted;
-use crate::report::{flame, wait_words as words};
+use crate::shown::{Html, Shown};
+use crate::spread::{self, Axis};
+use crate::words::counted;
+use crate::{flame, wait_words as words};
 use rdiag_model::Profile;
 use rdiag_model::profile::ComponentRow;
 use rdiag_model::quantity::seconds;

@@ -43,7 +43,7 @@ pub(super) fn around(report: &Report) -> Text {
 #[cfg(test)]
 mod tests {
     use super::super::{brief, markdown};
-    use crate::report::sample::{around, report, saturated};
+    use crate::sample::{around, report, saturated};
 
     #[test]
     fn an_hour_is_a_table_of_a_dozen_rows_in_the_whole_comment_alone() {

@@ -4,7 +4,7 @@ use super::super::gist::{Gist, Named, Problem, Rows, named, rows};
 use super::super::profile_words::{self, Line};
 use super::super::{next as next_steps, quality, run_words, words};
 use super::{Text, answer, changes, code, earlier, head, matrix_of, table, text};
-use crate::report::error::ReportError;
+use crate::error::ReportError;
 use crate::shown;
 use rdiag_model::quantity::{percent, seconds};
 use rdiag_model::runs::Runs;

@@ -3,8 +3,8 @@
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
 
 use super::value::{Attribute, attributes, text};
-use crate::report::error::ReportError;
-use crate::report::shown::{self, Json, Shown};
+use crate::error::ReportError;
+use crate::shown::{self, Json, Shown};
 
 /// Bytes of a line. The collector takes no line of a file that is longer than 1 MiB unless it is told to (`max_log_size`).
 const MAX_LINE: usize = 1_000_000;

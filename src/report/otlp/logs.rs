@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::Clock;
 use super::line::Kind;
 use super::value::{AnyValue, Attribute, attributes, count, list, number, text, whole, word};
-use crate::report::exported::Exported;
+use crate::exported::Exported;
 use rdiag_model::{Finding, Status};
 
 pub(super) const KIND: Kind = Kind { resources: "resourceLogs", scopes: "scopeLogs", records: "logRecords" };

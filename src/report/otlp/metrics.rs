@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::Clock;
 use super::line::Kind;
 use super::value::{AnyValue, Attribute, attributes, count, text, whole};
-use crate::report::exported::Exported;
+use crate::exported::Exported;
 use rdiag_model::report::{Lane, Report, Span};
 use rdiag_model::{Evidence, Unit};
 

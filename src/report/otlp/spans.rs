@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::line::Kind;
 use super::value::{AnyValue, Attribute, attributes, whole};
 use super::{Clock, document, id};
-use crate::report::exported::Exported;
+use crate::exported::Exported;
 use rdiag_model::Profile;
 use rdiag_model::runs::Run;
 

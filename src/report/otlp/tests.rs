@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 
 use super::otlp;
 use crate::accounts::ledger;
-use crate::report::exported::Exported;
-use crate::report::profile_testing::{goal, napping, profile_of, report_of};
-use crate::report::sample;
+use crate::exported::Exported;
+use crate::profile_testing::{goal, napping, profile_of, report_of};
+use crate::sample;
 use rdiag_model::{Finding, Recording, Report, Target};
 
 fn lines(report: &Report, recording: Option<&Recording>) -> Vec<Value> {

@@ -1,7 +1,7 @@
 //! When the findings held.
 
 use super::trace::{Args, Slice, Trace, args, text};
-use crate::report::exported::Exported;
+use crate::exported::Exported;
 use rdiag_model::Finding;
 use rdiag_model::report::Span;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::trace::{Args, Group, Slice, Trace, args, shown, text};
-use crate::report::exported::Exported;
+use crate::exported::Exported;
 use rdiag_model::Unit;
 use rdiag_model::report::{Curve, Lane, Span};
 

@@ -4,7 +4,7 @@
 //! says by how much that may be too late: by the time that the probe took beyond its window.
 
 use super::trace::{Slice, Trace, args, shown};
-use crate::report::exported::Exported;
+use crate::exported::Exported;
 use rdiag_model::probe::Output;
 use rdiag_model::quantity::seconds;
 use rdiag_model::schedule::{RunSlice, Schedule};

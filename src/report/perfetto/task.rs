@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::trace::{Args, Slice, Trace, args, text};
-use crate::report::exported::Exported;
+use crate::exported::Exported;
 use rdiag_model::ledger::SlowCall;
 use rdiag_model::runs::Run;
 use rdiag_model::{Component, Profile};

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::report::escape::visible_within;
+use crate::escape::visible_within;
 
 /// Arguments of an event.
 pub(super) type Args = Map<String, Value>;

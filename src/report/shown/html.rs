@@ -4,7 +4,7 @@ use minijinja::Value;
 use serde::{Serialize, Serializer};
 
 use super::{Html, Shown};
-use crate::report::escape::{html, visible, visible_within};
+use crate::escape::{html, visible, visible_within};
 
 impl Shown<Html> {
     /// A text between tags or in a quoted attribute.
@@ -21,7 +21,7 @@ impl Shown<Html> {
 
     /// As a value of a template.
     #[must_use]
-    pub(in crate::report) fn value(&self) -> Value {
+    pub(crate) fn value(&self) -> Value {
         Value::from_safe_string(self.text.clone())
     }
 }

@@ -5,7 +5,7 @@ use serde_json::Serializer;
 use serde_json::ser::{CompactFormatter, PrettyFormatter};
 
 use super::{Json, Shown};
-use crate::report::escape::VisibleJson;
+use crate::escape::VisibleJson;
 
 /// A document, indented, ending with a newline.
 ///

@@ -1,7 +1,7 @@
 //! Text for Markdown: what is not trusted is no markup.
 
 use super::{Markdown, Shown};
-use crate::report::escape::{markdown, markdown_code, visible, visible_within};
+use crate::escape::{markdown, markdown_code, visible, visible_within};
 
 impl Shown<Markdown> {
     /// A name or a sentence with names in it: nothing in it is markup, a mention or a link.
@@ -48,7 +48,7 @@ impl Shown<Markdown> {
 
     /// With blanks behind it, up to so many columns.
     #[must_use]
-    pub(in crate::report) fn padded(mut self, width: usize) -> Self {
+    pub(crate) fn padded(mut self, width: usize) -> Self {
         use unicode_width::UnicodeWidthStr as _;
         let missing = width.saturating_sub(self.width());
         self.text.extend(std::iter::repeat_n(' ', missing));

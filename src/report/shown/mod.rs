@@ -5,7 +5,7 @@
 //! same medium. So a field that is not escaped is a compile error:
 //!
 //! ```
-//! use rdiag::report::shown::{Markdown, Shown, Terminal};
+//! use rdiag_report::shown::{Markdown, Shown, Terminal};
 //! let name = String::from("\u{1b}[2J");
 //! let mut text = Shown::<Terminal>::seen(&name);
 //! text.push(" is the name");
@@ -15,21 +15,21 @@
 //! A name as it is, or a text that was escaped for something else, does not compile:
 //!
 //! ```compile_fail,E0277
-//! # use rdiag::report::shown::{Markdown, Shown, Terminal};
+//! # use rdiag_report::shown::{Markdown, Shown, Terminal};
 //! # let name = String::from("\u{1b}[2J");
 //! # let mut text = Shown::<Terminal>::seen(&name);
 //! text.push(name.clone());
 //! ```
 //!
 //! ```compile_fail,E0597
-//! # use rdiag::report::shown::{Markdown, Shown, Terminal};
+//! # use rdiag_report::shown::{Markdown, Shown, Terminal};
 //! # let name = String::from("\u{1b}[2J");
 //! # let mut text = Shown::<Terminal>::seen(&name);
 //! text.push(name.as_str());
 //! ```
 //!
 //! ```compile_fail,E0277
-//! # use rdiag::report::shown::{Markdown, Shown, Terminal};
+//! # use rdiag_report::shown::{Markdown, Shown, Terminal};
 //! # let name = String::from("\u{1b}[2J");
 //! # let mut text = Shown::<Terminal>::seen(&name);
 //! text.push(Shown::<Markdown>::text(&name));
@@ -38,19 +38,19 @@
 //! [`shown!`](crate::shown) fills in a sentence as `format!` does. Its own text can name no variable:
 //!
 //! ```
-//! # use rdiag::report::shown::{Shown, Terminal};
+//! # use rdiag_report::shown::{Shown, Terminal};
 //! let text: Shown<Terminal> = rdiag::shown!("{:>4} of {}", 3, Shown::<Terminal>::seen("x\n"));
 //! assert_eq!(&*text, "   3 of x\\n");
 //! ```
 //!
 //! ```compile_fail
-//! # use rdiag::report::shown::{Shown, Terminal};
+//! # use rdiag_report::shown::{Shown, Terminal};
 //! let name = String::from("x");
 //! let text: Shown<Terminal> = rdiag::shown!("{name}");
 //! ```
 //!
 //! ```compile_fail,E0277
-//! # use rdiag::report::shown::{Shown, Terminal};
+//! # use rdiag_report::shown::{Shown, Terminal};
 //! let name = String::from("x");
 //! let text: Shown<Terminal> = rdiag::shown!("{}", name);
 //! ```
@@ -208,9 +208,9 @@ macro_rules! shown {
         if false {
             let _ = ::std::format_args!(::std::concat!($sentence) $(, ::std::stringify!($piece))*);
         }
-        $crate::report::shown::Shown::filled(
+        $crate::shown::Shown::filled(
             $sentence,
-            [$($crate::report::shown::Piece::from($piece)),*],
+            [$($crate::shown::Piece::from($piece)),*],
         )
     }};
 }

@@ -3,17 +3,17 @@
 use minijinja::{AutoEscape, Environment, Error, Output, Value, filters, functions};
 
 use super::{Html, Shown};
-use crate::report::escape::{html, visible_within};
+use crate::escape::{html, visible_within};
 
 /// rdiag's templates.
-pub(in crate::report) struct Pages {
+pub(crate) struct Pages {
     env: Environment<'static>,
 }
 
 impl Pages {
     /// Takes the templates, each with its name. Of the engine's own filters and functions only those that they use are there: several
     /// declare whatever they are given to be safe.
-    pub(in crate::report) fn of(templates: &[(&'static str, &'static str)]) -> Result<Self, Error> {
+    pub(crate) fn of(templates: &[(&'static str, &'static str)]) -> Result<Self, Error> {
         let mut env = Environment::empty();
         env.add_filter("length", filters::length);
         env.add_function("range", functions::range);
@@ -25,7 +25,7 @@ impl Pages {
     }
 
     /// A page. Texts are cut after `most` characters.
-    pub(in crate::report) fn page(&mut self, name: &str, most: usize, context: Value) -> Result<Shown<Html>, Error> {
+    pub(crate) fn page(&mut self, name: &str, most: usize, context: Value) -> Result<Shown<Html>, Error> {
         self.env.set_formatter(move |out, _, value| write(out, value, most));
         Ok(Shown::made(self.env.get_template(name)?.render(context)? + "\n"))
     }

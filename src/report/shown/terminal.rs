@@ -4,7 +4,7 @@ use textwrap::{Options, WordSplitter};
 use unicode_width::UnicodeWidthStr as _;
 
 use super::{Shown, Terminal};
-use crate::report::escape::{visible, visible_within};
+use crate::escape::{visible, visible_within};
 
 impl Shown<Terminal> {
     /// A name, a sentence with names in it, a figure: one line, in which every character is seen.

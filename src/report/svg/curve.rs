@@ -2,8 +2,8 @@
 
 use super::scale::{levels, scale, tick};
 use super::{WIDE, rule, stretched, wide, words};
-use crate::report::shown::{Html, Shown};
 use crate::shown;
+use crate::shown::{Html, Shown};
 use rdiag_model::probed::Bar;
 use rdiag_model::quantity::with_unit;
 use rdiag_model::report::Plot;
@@ -39,7 +39,7 @@ fn place(value: f64, bottom: f64, top: f64) -> f64 {
 }
 
 /// Draws a curve; where an interval could not be measured, the line is broken.
-pub(in crate::report) fn curve(plot: &Plot) -> Shown<Html> {
+pub(crate) fn curve(plot: &Plot) -> Shown<Html> {
     let values = || plot.points.iter().filter_map(|(_, value)| *value).filter(|value| value.is_finite());
     let (largest, smallest) = (values().fold(0.0, f64::max), values().fold(0.0, f64::min));
     // A level far above the curve would flatten it.
@@ -92,7 +92,7 @@ pub(in crate::report) fn curve(plot: &Plot) -> Shown<Html> {
 }
 
 /// Draws how many values fall between powers of two.
-pub(in crate::report) fn bars(bars: &[Bar], unit: Unit) -> Shown<Html> {
+pub(crate) fn bars(bars: &[Bar], unit: Unit) -> Shown<Html> {
     let bars = bars.get(..bars.len().min(MAX_BARS)).unwrap_or_default();
     let most = bars.iter().map(|bar| bar.count).max().unwrap_or(0).max(1) as f64;
     let (factor, suffix) = scale(Unit::Count, most);

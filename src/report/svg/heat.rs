@@ -1,8 +1,8 @@
 //! Heat maps: time from left to right, latency upwards, the darker the more.
 
 use super::{WIDE, stretched, wide, words};
-use crate::report::shown::{Html, Shown};
 use crate::shown;
+use crate::shown::{Html, Shown};
 use rdiag_model::Unit;
 use rdiag_model::heat::HeatMap;
 use rdiag_model::quantity::{seconds, with_unit};
@@ -23,7 +23,7 @@ const MOST: usize = 100;
 const SHADES: [&str; 5] = ["h-1", "h-2", "h-3", "h-4", "h-5"];
 
 /// Draws the fields that hold anything.
-pub(in crate::report) fn heat(map: &HeatMap) -> Shown<Html> {
+pub(crate) fn heat(map: &HeatMap) -> Shown<Html> {
     let bands = map.bands.get(..map.bands.len().min(MOST)).unwrap_or_default();
     let columns = bands.iter().map(|band| band.counts.len()).max().unwrap_or(0).clamp(1, MOST);
     let band = (HEIGHT / bands.len().max(1) as f64).clamp(BAND.0, BAND.1);

@@ -2,8 +2,8 @@
 //! what it is, one value for a stretch of time.
 
 use super::{WIDE, rule, stretched, wide, words};
-use crate::report::shown::{Html, Shown};
 use crate::shown;
+use crate::shown::{Html, Shown};
 use rdiag_model::quantity::{seconds, with_unit};
 use rdiag_model::report::{Band, Lane, Span, Timeline};
 
@@ -35,17 +35,17 @@ fn share(at: f64, of: f64) -> f64 {
 }
 
 /// The class of a curve by its place.
-pub(in crate::report) fn class(at: usize) -> &'static str {
+pub(crate) fn class(at: usize) -> &'static str {
     CLASSES.get(at).copied().unwrap_or("c-3")
 }
 
 /// One lane.
-pub(in crate::report) fn lane(lane: &Lane, timeline: &Timeline) -> Shown<Html> {
+pub(crate) fn lane(lane: &Lane, timeline: &Timeline) -> Shown<Html> {
     gapped(lane, timeline, &[])
 }
 
 /// One lane in which stretches without a figure are framed, so that they are not taken for 0.
-pub(in crate::report) fn gapped(lane: &Lane, timeline: &Timeline, gaps: &[Span]) -> Shown<Html> {
+pub(crate) fn gapped(lane: &Lane, timeline: &Timeline, gaps: &[Span]) -> Shown<Html> {
     let height = LABEL + LANE;
     let mut out = windows(timeline, height);
     out.push(rule("grid", LABEL));
@@ -93,7 +93,7 @@ pub(in crate::report) fn gapped(lane: &Lane, timeline: &Timeline, gaps: &[Span])
 }
 
 /// When a finding held.
-pub(in crate::report) fn band(band: &Band, timeline: &Timeline) -> Shown<Html> {
+pub(crate) fn band(band: &Band, timeline: &Timeline) -> Shown<Html> {
     let mut out = windows(timeline, BAND);
     let class = if band.exact { "exact" } else { "around" };
     for span in band.spans.iter().take(MAX) {
@@ -103,7 +103,7 @@ pub(in crate::report) fn band(band: &Band, timeline: &Timeline) -> Shown<Html> {
 }
 
 /// The axis, with the ends of the windows.
-pub(in crate::report) fn axis(timeline: &Timeline) -> Shown<Html> {
+pub(crate) fn axis(timeline: &Timeline) -> Shown<Html> {
     let mut ends: Vec<f64> = vec![0.0, timeline.seconds];
     ends.extend(timeline.windows.iter().skip(1).take(6).map(|window| window.from));
     ends.sort_by(f64::total_cmp);
@@ -112,7 +112,7 @@ pub(in crate::report) fn axis(timeline: &Timeline) -> Shown<Html> {
 }
 
 /// An axis with labels at shares of its width, in their order. One that would stand upon the one before it is left out; the ends are not.
-pub(in crate::report) fn labelled(labels: &[(f64, String)], apart: f64) -> Shown<Html> {
+pub(crate) fn labelled(labels: &[(f64, String)], apart: f64) -> Shown<Html> {
     let mut out = Shown::new();
     let mut last = -1.0;
     for (x, label) in labels {
@@ -128,7 +128,7 @@ pub(in crate::report) fn labelled(labels: &[(f64, String)], apart: f64) -> Shown
 }
 
 /// A small curve; `most` is the top of its scale.
-pub(in crate::report) fn spark(values: &[Option<f64>], most: f64) -> Shown<Html> {
+pub(crate) fn spark(values: &[Option<f64>], most: f64) -> Shown<Html> {
     let count = values.len().min(MAX);
     let place = |slot: usize| share(slot as f64, count as f64) * WIDE;
     let step = |(slot, value): (usize, &Option<f64>)| {

@@ -107,7 +107,7 @@ mod tests {
     use unicode_width::UnicodeWidthStr as _;
 
     use super::super::{Style, terminal};
-    use crate::report::sample::{around, report, saturated};
+    use crate::sample::{around, report, saturated};
 
     fn shown(width: usize) -> String {
         let mut report = report(saturated());

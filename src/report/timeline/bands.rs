@@ -6,8 +6,8 @@ use rdiag_model::finding::Levels;
 use rdiag_model::report::{Band, Span};
 use rdiag_model::{Finding, Metrics, Status};
 
-use crate::report::causes::Problem;
-use crate::report::order::judged_by;
+use crate::causes::Problem;
+use crate::order::judged_by;
 
 /// Problems that are marked on the axis.
 const MAX_BANDS: usize = 5;
@@ -80,8 +80,8 @@ fn level(status: Status, levels: &Levels) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::causes;
-    use crate::report::sample::{levels, metrics, saturated};
+    use crate::causes;
+    use crate::sample::{levels, metrics, saturated};
 
     /// The band of the sample's saturation, whose condition held for some intervals in a row.
     fn band(held: usize, level: f64) -> Band {

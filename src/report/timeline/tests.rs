@@ -1,6 +1,6 @@
 use super::*;
-use crate::report::sample::{levels, metrics, recording, saturated};
-use crate::report::{causes, order};
+use crate::sample::{levels, metrics, recording, saturated};
+use crate::{causes, order};
 use rdiag_model::{CollectorRecord, Number, RawUnit, Reason, Series, SeriesKind};
 
 /// A counter of /proc/stat.

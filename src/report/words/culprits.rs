@@ -9,12 +9,12 @@ const PLACES: [&str; 11] =
     ["mount", "filesystem", "device", "array", "interface", "qdisc", "zone", "cpu", "softirq", "interrupt", "clock"];
 
 /// The label of a culprit in a list.
-pub(in crate::report) fn who_or_where(culprit: &Culprit) -> &'static str {
+pub(crate) fn who_or_where(culprit: &Culprit) -> &'static str {
     if PLACES.contains(&culprit.kind.as_str()) { "where" } else { "who" }
 }
 
 /// `stress-ng (8 processes)`, `sda`, `mysqld (pid 4711)`.
-pub(in crate::report) fn who(culprit: &Culprit) -> String {
+pub(crate) fn who(culprit: &Culprit) -> String {
     let name = visible(&culprit.name);
     match (culprit.kind.as_str(), culprit.count, culprit.pids.as_slice()) {
         ("process", 0 | 1, [pid, ..]) => format!("{name} (pid {pid})"),
@@ -50,7 +50,7 @@ pub(in crate::report) fn who(culprit: &Culprit) -> String {
 }
 
 /// What the culprit did, with its share: `used 98.0% of the busy CPU time`. Empty where no share is known.
-pub(in crate::report) fn deed(culprit: &Culprit) -> String {
+pub(crate) fn deed(culprit: &Culprit) -> String {
     if culprit.kind == "log" {
         return match culprit.count {
             0 | 1 => "is named by the kernel log".into(),
@@ -93,7 +93,7 @@ pub(in crate::report) fn deed(culprit: &Culprit) -> String {
 }
 
 /// What was used and is charged to no process that was seen.
-pub(in crate::report) fn unattributed(deed: &Deed) -> String {
+pub(crate) fn unattributed(deed: &Deed) -> String {
     format!("Unattributed ({})", deed.unattributed)
 }
 
@@ -118,14 +118,14 @@ fn spelled(name: &str) -> String {
 }
 
 /// Who and what in one phrase: `stress-ng (8 processes) used 98.0% of the busy CPU time`.
-pub(in crate::report) fn culprit(culprit: &Culprit) -> String {
+pub(crate) fn culprit(culprit: &Culprit) -> String {
     format!("{} {}", who(culprit), deed(culprit)).trim_end().to_owned()
 }
 
 #[cfg(test)]
 mod tests {
     use super::{culprit, unattributed};
-    use crate::report::sample::{deed_of, stress};
+    use crate::sample::{deed_of, stress};
     use rdiag_model::Culprit;
 
     fn phrase(kind: &str, name: &str, metric: &str) -> String {

@@ -11,9 +11,9 @@ use super::super::probing::ProbeShares;
 use super::super::provisional::Provisional;
 use super::super::record::{self, Follow, Recorded};
 use super::RunContext;
-use crate::playbook::{Plan, PlannedStep};
 use rdiag_kernel::host::rights::Phase;
 use rdiag_model::Window;
+use rdiag_playbook::{Plan, PlannedStep};
 
 /// Conditions are first looked at after so many intervals: most rules want three in a row.
 const FIRST_INTERVALS: f64 = 3.0;

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{is_below, path_of};
-use crate::playbook::{Method, Plan};
 use rdiag_judge::rules::{Judge, Rule, Scope};
 use rdiag_model::{Facts, Finding, LogLine, Metrics, Reading, Reason, Target, Unavailable};
+use rdiag_playbook::{Method, Plan};
 
 /// From so many on, collectors leave out those that are furthest from their limit.
 const RECORDED: usize = 30;

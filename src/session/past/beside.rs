@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::join::is_of_means;
 use super::pick::{Picked, ROUNDING, continues, slept};
 use super::time::Piece;
-use crate::history::Header;
 use rdiag_collectors::{self as collectors, Cadence};
+use rdiag_history::Header;
 use rdiag_model::recording::{CollectorRecord, Number, Series};
 use rdiag_model::{Reason, SeriesKind, Unavailable, Window, quantity};
 

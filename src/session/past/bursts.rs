@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::time::interval;
-use crate::history::Extreme;
+use rdiag_history::Extreme;
 use rdiag_kernel::host::Zone;
 use rdiag_model::recording::{CollectorRecord, Number, Series};
 use rdiag_model::{Facts, SeriesKind, Window, quantity};
@@ -168,7 +168,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::history::{Block, framed, read_block};
+    use rdiag_history::{Block, framed, read_block};
     use rdiag_model::RawUnit;
 
     /// 2025-10-09 08:53:20 UTC.

@@ -7,10 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::tests::{cut, essence, plan, span};
 use super::*;
-use crate::history::{Block, write_block};
 use crate::session::analyze;
 use crate::session::testing::{WALL, captured, header_of};
 use rdiag_collectors::Cadence;
+use rdiag_history::{Block, write_block};
 use rdiag_model::recording::{Number, Series};
 use rdiag_model::{Finding, SeriesKind};
 

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::pick::{Part, Picked, slept};
-use crate::history::{Block, Header, is_mean, of_samples};
-use crate::playbook::Plan;
 use rdiag_collectors::{self as collectors, Cadence};
+use rdiag_history::{Block, Header, is_mean, of_samples};
 use rdiag_model::recording::{CollectorRecord, LogLine, Number, Process, ProcessPoint, Series};
 use rdiag_model::{Facts, Window};
+use rdiag_playbook::Plan;
 
 /// The kernel log has a clock of its own, which runs like the monotonic one and may be off by less.
 const LOG_CLOCK: f64 = 1.0;

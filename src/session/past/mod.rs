@@ -28,12 +28,12 @@ pub use self::usual::{SAMPLES, Side, comparable, unlike, usual};
 
 use self::time::params;
 use super::analyze::Analyst;
-use crate::history::{read_block, read_tail};
-use crate::playbook::{Plan, PlannedStep};
 use rdiag_collectors as collectors;
+use rdiag_history::{read_block, read_tail};
 use rdiag_kernel::host::Zone;
 use rdiag_model::recording::{CollectorRecord, FORMAT_VERSION, Overhead};
 use rdiag_model::{Reason, Recording, Setup, Target, Unavailable, Window};
+use rdiag_playbook::{Plan, PlannedStep};
 use rdiag_probes as probes;
 
 /// Reads files of the recorder, in the order of their names; what is none is named.
@@ -198,7 +198,7 @@ fn look_closer(steps: &[&PlannedStep], window: &mut Window) {
         Unavailable::new(Reason::Absent, why).with_remedy("run rdiag while it is slow")
     };
     window.steps.extend(steps.iter().map(|planned| planned.step.id.clone()));
-    for id in steps.iter().flat_map(|planned| &planned.step.collect).map(crate::playbook::Measure::id) {
+    for id in steps.iter().flat_map(|planned| &planned.step.collect).map(rdiag_playbook::Measure::id) {
         if probes::find(id).is_some() {
             window.probes.insert(id.to_owned(), Err(gap(id)));
         } else if collectors::find(id).is_some() {

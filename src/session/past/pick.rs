@@ -2,7 +2,7 @@
 //! clock was not set, belong together. While a host sleeps the wall clock and that of the boot go on, and the monotonic one does not.
 
 use super::time::{Piece, Span};
-use crate::history::{Block, Header};
+use rdiag_history::{Block, Header};
 use rdiag_kernel::host::Zone;
 use rdiag_model::quantity;
 

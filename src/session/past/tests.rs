@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::history::{Block, Header, write_block};
 use crate::session::analyze;
 use crate::session::library::resolve;
 use crate::session::testing::{WALL, captured, header_of};
+use rdiag_history::{Block, Header, write_block};
 use rdiag_model::recording::{Process, ProcessPoint, Series};
 use rdiag_model::{Finding, Number, RawUnit, SeriesKind, Status};
 
@@ -157,7 +157,7 @@ fn a_time_of_which_a_part_was_thinned_is_judged_at_the_distance_of_that_part_and
     let plan = plan(&recording);
     let whole = files(&recording, 4.0);
     let mut mixed = files(&recording, 4.0);
-    mixed[0].bytes = crate::history::thin_block(&mixed[0].bytes, 2.0).unwrap().unwrap();
+    mixed[0].bytes = rdiag_history::thin_block(&mixed[0].bytes, 2.0).unwrap().unwrap();
     let of = |files: &[HistoryFile]| past(files, span(-1.0, 1000.0), &plan, &Zone::utc()).unwrap();
     let (fine, coarse) = (of(&whole), of(&mixed));
     let busy = |past: &Past| {
@@ -218,7 +218,7 @@ fn a_level_of_a_thinned_time_tells_nothing_of_what_came_after_it() {
     ];
     let record = CollectorRecord { times, series, jittered: 40, ..CollectorRecord::default() };
     block.collectors = ["loadavg", "filesystems"].map(|id| (id.to_owned(), record.clone())).into();
-    let thin = crate::history::thin_block(&write_block(&block), 60.0).unwrap().unwrap();
+    let thin = rdiag_history::thin_block(&write_block(&block), 60.0).unwrap().unwrap();
     let files = [HistoryFile { name: "0000000000-1.rdh".into(), bytes: thin }];
     let (_, recording) = captured().swap_remove(0);
     let of = |to: f64| past(&files, span(0.0, to), &plan(&recording), &Zone::utc()).unwrap().recording;

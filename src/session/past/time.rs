@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::history::{Block, Damage};
-use crate::playbook::Plan;
+use rdiag_history::{Block, Damage};
 use rdiag_model::{Recording, Window};
+use rdiag_playbook::Plan;
 
 /// A file of the recorder.
 #[derive(Debug)]

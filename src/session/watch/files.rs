@@ -11,7 +11,7 @@ use super::keeper::Job;
 use super::pins;
 use super::thin::thin;
 use super::tiers::{ThinningCost, Tiers};
-use crate::history::{
+use rdiag_history::{
     INCIDENTS, Incident, MAX_FILE, MOST_INCIDENTS, header_of, read_tail, write_block, write_incidents,
 };
 use rdiag_kernel::host::Zone;

@@ -10,7 +10,7 @@ use super::super::past::time::interval;
 use super::Keeper;
 use super::pressure::{Pressure, Seen};
 use super::verdict::{Critical, InMaking, Verdict};
-use crate::history::{CriticalRule, INCIDENTS, Incident, MAX_INCIDENTS, Resource, read_incidents};
+use rdiag_history::{CriticalRule, INCIDENTS, Incident, MAX_INCIDENTS, Resource, read_incidents};
 use rdiag_kernel::host::SharedHost;
 use rdiag_kernel::host::again::{Again, Printed};
 use rdiag_kernel::host::files::Folder;

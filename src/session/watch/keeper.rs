@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 
 use super::files::Files;
 use super::tiers::ThinningCost;
-use crate::history::Incident;
+use rdiag_history::Incident;
 use rdiag_kernel::host::files::Folder;
 
 /// Samples that wait for the disk; when there are more, the disk is what is ill, and they are left out.
@@ -133,7 +133,7 @@ mod tests {
     use std::sync::mpsc::Receiver;
 
     use super::*;
-    use crate::history::Resource;
+    use rdiag_history::Resource;
 
     /// One whose thread takes nothing, as if it hung in write(2).
     fn hanging() -> (Keeper, Receiver<Job>) {

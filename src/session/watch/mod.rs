@@ -38,14 +38,14 @@ use self::settings::Settings;
 pub use self::verdict::critical_only;
 use self::verdict::{InMaking, Verdict};
 use super::record::Recorder;
-use crate::history::{Block, Cost, FORMAT_VERSION, Header, Sample, Tail, write_block};
-use crate::playbook::Plan;
 use rdiag_collectors::{CollectorDef, PROCESS_CHANGES};
+use rdiag_history::{Block, Cost, FORMAT_VERSION, Header, Sample, Tail, write_block};
 use rdiag_kernel::host::files::Folder;
 use rdiag_kernel::host::rights::{self, Phase, Work};
 use rdiag_kernel::host::{SharedHost, own_usage};
 use rdiag_kernel::host::{boot_id, release_memory};
 use rdiag_model::recording::Tool;
+use rdiag_playbook::Plan;
 
 /// Seconds after which it is asked again between samples whether there is an incident.
 const LOOK: f64 = 1.0;

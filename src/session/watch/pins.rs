@@ -1,6 +1,6 @@
 //! What goes when the folder is full: recordings of drill-downs that are not pinned, then the oldest blocks, and those of an incident last.
 
-use crate::history::{Incident, incident_second};
+use rdiag_history::{Incident, incident_second};
 use rdiag_kernel::host::StoredFile;
 
 /// Part of the space that incidents may take before others.
@@ -104,7 +104,7 @@ pub(super) fn make_room(files: &[StoredFile], incidents: &[Incident], taken: u64
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::history::Resource;
+    use rdiag_history::Resource;
 
     fn incident(second: i64) -> Incident {
         Incident {

@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use crate::history::Resource;
+use rdiag_history::Resource;
 use rdiag_kernel::host::{Alarm, SharedHost};
 
 /// Stalls over so many seconds, above this share of them, are an incident.

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::history::Block;
+use rdiag_history::Block;
 use rdiag_model::recording::{Process, ProcessPoint};
 
 /// Of one CPU, and of the memory.
@@ -74,8 +74,8 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::history::Header;
     use crate::session::testing::header;
+    use rdiag_history::Header;
     use rdiag_model::Facts;
     use rdiag_model::recording::CollectorRecord;
 

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::files::{HEADER, number};
 use super::pins;
-use crate::history::{Incident, MAX_FILE, header_of, thin_block};
+use rdiag_history::{Incident, MAX_FILE, header_of, thin_block};
 use rdiag_kernel::host::files::Folder;
 use rdiag_kernel::host::{StoredFile, thread_usage};
 

@@ -10,11 +10,11 @@ use std::sync::Arc;
 use super::super::analyze::analyze;
 use super::super::past::{Piece, Span, past_of};
 use super::super::record::Slot;
-use crate::history::{Block, Header, Resource, of_samples};
-use crate::playbook::Plan;
+use rdiag_history::{Block, Header, Resource, of_samples};
 use rdiag_kernel::host::release_memory;
 use rdiag_kernel::host::{Zone, thread_usage};
 use rdiag_model::{CollectorRecord, Finding, Series, Status, quantity};
+use rdiag_playbook::Plan;
 
 /// At least so many intervals are judged: many rules ask for three in a row.
 const LEAST_INTERVALS: f64 = 6.0;

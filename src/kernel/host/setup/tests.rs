@@ -1,7 +1,7 @@
 use std::path::Path;
 
 use super::*;
-use crate::host::HostSpec;
+use crate::host::replay::HostSpec;
 
 #[expect(clippy::disallowed_methods, reason = "the test's own tree")]
 fn write(root: &Path, path: &str, text: &str) {

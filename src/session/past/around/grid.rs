@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::super::time::Span;
 use super::sums::{STALLED, Sums};
 use super::tasks::{Largest, Users};
-use crate::history::Block;
+use rdiag_history::Block;
 use rdiag_kernel::host::Zone;
 use rdiag_model::Facts;
 use rdiag_model::recording::{CollectorRecord, Number};

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::history::{Block, Header, write_block};
 use crate::session::testing::{WALL, header};
+use rdiag_history::{Block, Header, write_block};
 use rdiag_model::recording::{CollectorRecord, Number, Process, ProcessPoint, Series};
 use rdiag_model::report::{ChangeKind, Course};
 use rdiag_model::{Facts, RawUnit, SeriesKind};

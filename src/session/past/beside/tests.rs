@@ -2,7 +2,7 @@
 
 use super::super::tests::{Host, level, whole};
 use super::*;
-use crate::history::Block;
+use rdiag_history::Block;
 
 /// Capacities of a block, once a minute.
 const MINUTES: [f64; 10] = [0.0, 60.0, 120.0, 180.0, 240.0, 300.0, 360.0, 420.0, 480.0, 540.0];

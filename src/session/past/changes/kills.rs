@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{OF_HOST, Seen, short, wall};
-use crate::history::Block;
+use rdiag_history::Block;
 use rdiag_model::Number;
 use rdiag_model::recording::CollectorRecord;
 use rdiag_model::report::ChangeKind;

@@ -12,7 +12,7 @@ mod tasks;
 mod tests;
 
 use super::time::Span;
-use crate::history::Block;
+use rdiag_history::Block;
 use rdiag_kernel::host::Zone;
 use rdiag_model::report::{Change, ChangeKind, Changes};
 
@@ -112,7 +112,7 @@ fn told(mut seen: Vec<Seen>, looked: Span, window: Span, zone: &Zone) -> Changes
 #[derive(Debug)]
 struct Before {
     part: Span,
-    header: crate::history::Header,
+    header: rdiag_history::Header,
     settings: settings::Settings,
 }
 

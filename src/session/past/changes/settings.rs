@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Before, Seen, short};
-use crate::history::Block;
+use rdiag_history::Block;
 use rdiag_kernel::host::Zone;
 use rdiag_model::Reason;
 use rdiag_model::recording::{CollectorRecord, Number};

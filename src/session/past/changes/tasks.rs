@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::{Seen, short, wall};
-use crate::history::Block;
 use crate::session::past::time::Span;
+use rdiag_history::Block;
 use rdiag_kernel::host::Zone;
 use rdiag_kernel::host::cgroups::container;
 use rdiag_model::quantity;

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use super::building::Building;
-use crate::playbook::{Measure, Plan};
 use crate::session::past::time::{Origin, Past, Span, interval, params};
 use rdiag_collectors as collectors;
 use rdiag_kernel::host::Zone;
 use rdiag_model::recording::{CollectorRecord, FORMAT_VERSION, Overhead, Tool};
 use rdiag_model::{Facts, Reason, Recording, Setup, Target, Unavailable, Window};
+use rdiag_playbook::{Measure, Plan};
 
 /// Parts of an interval that is a mean.
 const PARTS: usize = 4;

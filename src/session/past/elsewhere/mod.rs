@@ -30,10 +30,10 @@ use self::intervals::Time;
 pub use self::journal::Journal;
 use self::packed::{LIMITS, Limits};
 use super::time::{Origin, Past, Span, interval};
-use crate::playbook::Plan;
 use crate::session::analyze::Analysis;
 use rdiag_kernel::host::Zone;
 use rdiag_model::{Confidence, Finding, Status};
+use rdiag_playbook::Plan;
 
 /// What was given.
 #[derive(Debug)]

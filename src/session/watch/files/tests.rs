@@ -1,7 +1,7 @@
 //! The folder of the recorder, file by file.
 
 use super::*;
-use crate::history::{Resource, read_incidents};
+use rdiag_history::{Resource, read_incidents};
 
 fn files(place: &Path, keep: u64) -> Files {
     files_that_tell(place, keep, &ThinningCost::default())
@@ -129,7 +129,7 @@ fn what_an_earlier_recorder_left_becomes_a_block_or_is_named() {
 
 /// A block of a minute and a half, with figures that take some room.
 fn real(second: i64) -> Vec<u8> {
-    use crate::history::{framed, read_block};
+    use rdiag_history::{framed, read_block};
     use rdiag_model::recording::{CollectorRecord, Number, Series};
     use rdiag_model::{RawUnit, SeriesKind};
     let (mut block, _) = read_block(&framed(0, b"")).unwrap();
@@ -210,7 +210,7 @@ fn what_cannot_be_thinned_goes_as_it_is_and_is_named_once() {
 
 /// A block with names of so many characters, which stay when it is thinned.
 fn with_names(block: &[u8], characters: usize) -> Vec<u8> {
-    let (mut block, _) = crate::history::read_block(block).unwrap();
+    let (mut block, _) = rdiag_history::read_block(block).unwrap();
     let mut state = 7_u64;
     let name: String = std::iter::repeat_with(|| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -237,7 +237,7 @@ fn two_days_at_5_s_and_weeks_at_a_sample_a_minute_are_kept_in_what_is_kept_by_de
     let measured = THIN_BYTES as f64 / FINE_BYTES as f64;
     let thins_to = |names: usize| {
         let fine = with_names(&real(600), names);
-        crate::history::thin_block(&fine, 60.0).unwrap().unwrap().len() as f64 / fine.len() as f64
+        rdiag_history::thin_block(&fine, 60.0).unwrap().unwrap().len() as f64 / fine.len() as f64
     };
     let names = (0..).step_by(100).find(|names| thins_to(*names) >= measured).unwrap();
     let size = with_names(&real(600), names).len() as u64;

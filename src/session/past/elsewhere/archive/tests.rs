@@ -10,9 +10,9 @@ use tar::{Builder, EntryType, Header};
 use super::super::packed::{LIMITS, Limits};
 use super::super::tests::plan;
 use super::super::{Given, Time, within};
-use crate::playbook::Plan;
 use crate::session::past::{Past, Span};
 use rdiag_kernel::host::Zone;
+use rdiag_playbook::Plan;
 
 const XML: &str = include_str!("../../../../../tests/fixtures/sysstat/sadf-12.6.1.xml");
 const JSON: &str = include_str!("../../../../../tests/fixtures/sysstat/sadf-12.6.1.json");

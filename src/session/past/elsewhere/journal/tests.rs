@@ -5,10 +5,10 @@ use std::sync::LazyLock;
 use super::super::tests::{SECOND, plan, series};
 use super::super::{Past, elsewhere};
 use super::*;
-use crate::playbook::Plan;
 use crate::session::past::Span;
 use rdiag_model::LogLine;
 use rdiag_model::recording::Number;
+use rdiag_playbook::Plan;
 
 static PLAN: LazyLock<Plan> = LazyLock::new(plan);
 

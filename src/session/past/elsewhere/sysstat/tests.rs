@@ -4,10 +4,10 @@ use std::sync::LazyLock;
 
 use super::super::tests::{plan, series};
 use super::super::{Past, elsewhere};
-use crate::playbook::Plan;
 use crate::session::past::Span;
 use rdiag_kernel::host::Zone;
 use rdiag_model::Number;
+use rdiag_playbook::Plan;
 
 const XML: &str = include_str!("../../../../../tests/fixtures/sysstat/sadf-12.6.1.xml");
 const JSON: &str = include_str!("../../../../../tests/fixtures/sysstat/sadf-12.6.1.json");

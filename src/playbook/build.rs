@@ -11,8 +11,8 @@ use std::path::Path;
 use flate2::{Compression, write::GzEncoder};
 use serde_json::Value;
 
-const PLAYBOOKS: &str = "playbooks";
-const RULES: &str = "playbooks/rules";
+const PLAYBOOKS: &str = "../../playbooks";
+const RULES: &str = "../../playbooks/rules";
 
 fn main() -> Result<(), Box<dyn Error>> {
     let to = env::var("OUT_DIR")?;

@@ -3,6 +3,10 @@
 //! [`build()`] decides everything that needs deciding: the verdict, the order, what was ruled out, which curves to draw.
 //! The renderers only lay it out. Names in a report are not trusted; [`escape`] makes them harmless.
 
+// The accounts of time that the tests of src/judge are about are those that reports are drawn of.
+#[cfg(test)]
+#[path = "../judge/profile/testing.rs"]
+mod accounts;
 mod allotted;
 mod answer;
 #[cfg(test)]
