@@ -62,7 +62,7 @@ enum Question {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-enum Answer {
+enum Reply {
     /// It is written, or why not: the number of the error if it has one, and its words.
     Written(Result<(), (Option<i32>, String)>),
     Names(Functions),
@@ -136,18 +136,18 @@ fn serve(socket: &OwnedFd, folder: Option<&Folder>) {
     while let Ok((question, file)) = receive::<Question>(socket, None) {
         let mut is_late = || clock.now(0) - *since.get_or_insert_with(|| clock.now(0)) > MAX_LOOKING;
         let answer = match question {
-            Question::Write { name } => Answer::Written(
+            Question::Write { name } => Reply::Written(
                 written.write(folder, &name, file).map_err(|error| (error.raw_os_error(), error.to_string())),
             ),
-            _ if is_late() => Answer::Names(Err("looking up the others took too long".to_owned())),
+            _ if is_late() => Reply::Names(Err("looking up the others took too long".to_owned())),
             Question::Kernel { build_id, landmark, addresses } => {
                 let symbols = symbols.get_or_insert_with(|| Files::new(host.get_or_init(live)));
                 let landmark = landmark.as_ref().map(|(name, address)| (name.as_str(), *address));
-                Answer::Names(bounded(symbols.kernel_names(build_id.as_deref(), landmark, &addresses)))
+                Reply::Names(bounded(symbols.kernel_names(build_id.as_deref(), landmark, &addresses)))
             }
             Question::File { path, build_id, offsets } => {
                 let symbols = symbols.get_or_insert_with(|| Files::new(host.get_or_init(live)));
-                Answer::Names(bounded(symbols.names(&path, build_id.as_deref(), &offsets)))
+                Reply::Names(bounded(symbols.names(&path, build_id.as_deref(), &offsets)))
             }
         };
         if send(socket, &answer, None).is_err() {
@@ -214,21 +214,21 @@ impl Desk {
         let mut file = std::fs::File::from(memfd_create("output", MemfdFlags::CLOEXEC)?);
         file.write_all(bytes)?;
         match self.ask(&Question::Write { name: name.to_owned() }, Some(&file))? {
-            Answer::Written(Ok(())) => Ok(()),
-            Answer::Written(Err((Some(number), _))) => Err(io::Error::from_raw_os_error(number)),
-            Answer::Written(Err((None, why))) => Err(io::Error::other(why)),
-            Answer::Names(_) => Err(io::ErrorKind::InvalidData.into()),
+            Reply::Written(Ok(())) => Ok(()),
+            Reply::Written(Err((Some(number), _))) => Err(io::Error::from_raw_os_error(number)),
+            Reply::Written(Err((None, why))) => Err(io::Error::other(why)),
+            Reply::Names(_) => Err(io::ErrorKind::InvalidData.into()),
         }
     }
 
-    fn ask(&self, question: &Question, file: Option<&std::fs::File>) -> io::Result<Answer> {
+    fn ask(&self, question: &Question, file: Option<&std::fs::File>) -> io::Result<Reply> {
         send(&*self.0, question, file.map(std::os::fd::AsFd::as_fd))?;
         receive(self.0.as_fd(), None).map(|(answer, _)| answer)
     }
 
     fn functions(&self, question: &Question) -> Functions {
         match self.ask(question, None) {
-            Ok(Answer::Names(names)) => names,
+            Ok(Reply::Names(names)) => names,
             _ => Err("no process that could look them up answers".to_owned()),
         }
     }

@@ -9,7 +9,7 @@ use super::diagnose::{Programs, diagnose};
 use super::disturbance::{self, Disturbance};
 use super::error::{LabError, Trouble};
 use super::exam::{Outcome, mark, outcome};
-use super::judge::{Truth, Verdict, accept, judge};
+use super::judge::{Assessment, Truth, accept, judge};
 use super::limit;
 use super::load;
 use super::module;
@@ -277,7 +277,7 @@ fn answers(scenario: &Scenario, truth: &Truth, wrong: &mut Vec<String>) {
     for question in &scenario.questions {
         for (answer, said) in wrong_answers(question, truth) {
             match judge(question, Some(&answer), truth) {
-                Verdict::Wrong(text) if !text.trim().is_empty() => {}
+                Assessment::Wrong(text) if !text.trim().is_empty() => {}
                 verdict => wrong.push(format!("{} = {answer} ({said}) is answered by {verdict:?}", question.key)),
             }
         }
@@ -291,7 +291,7 @@ fn answers(scenario: &Scenario, truth: &Truth, wrong: &mut Vec<String>) {
     }
     let marks = mark(scenario, &right, truth);
     if outcome(&marks) != Outcome::Passed {
-        let others: Vec<_> = marks.iter().filter(|(_, verdict)| *verdict != Verdict::Right).collect();
+        let others: Vec<_> = marks.iter().filter(|(_, verdict)| *verdict != Assessment::Right).collect();
         wrong.push(format!("the right answers do not pass: {others:?}"));
     }
 }

@@ -73,14 +73,14 @@ impl fmt::Display for Disturbance {
 
 /// A host before anything is started.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Look {
+pub(super) struct Idleness {
     /// What is used already.
     pub used: Disturbance,
     /// Runnable tasks beside the one that looks, on average.
     pub runnable: f64,
 }
 
-impl Look {
+impl Idleness {
     /// Whether an exercise would have to itself what it needs.
     fn is_quiet(&self) -> bool {
         !self.used.is_too_much() && self.runnable <= self.used.cpus
@@ -150,7 +150,7 @@ impl Sample {
 }
 
 /// Looks at a host for half a second; none where it does not tell.
-pub(super) fn look(host: &Host) -> Option<Look> {
+pub(super) fn look(host: &Host) -> Option<Idleness> {
     let never = AtomicBool::new(false);
     let before = Sample::take(host, &[])?;
     let mut runnable = 0;
@@ -159,7 +159,7 @@ pub(super) fn look(host: &Host) -> Option<Look> {
         runnable += Ticks::read(host)?.runnable.saturating_sub(1);
     }
     let used = Sample::take(host, &[])?.since(&before, f64::from(host.facts().cpus));
-    Some(Look { used, runnable: runnable as f64 / f64::from(COUNTS) })
+    Some(Idleness { used, runnable: runnable as f64 / f64::from(COUNTS) })
 }
 
 /// Waits until the host is quiet, for so many seconds at most.
@@ -168,7 +168,7 @@ pub(super) fn await_quiet(host: &Host, seconds: f64) {
     await_look(|| look(host), || host.now() >= until);
 }
 
-fn await_look(mut look: impl FnMut() -> Option<Look>, is_over: impl Fn() -> bool) {
+fn await_look(mut look: impl FnMut() -> Option<Idleness>, is_over: impl Fn() -> bool) {
     while look().is_some_and(|look| !look.is_quiet()) && !is_over() {}
 }
 
@@ -244,7 +244,7 @@ mod tests {
 
     #[test]
     fn a_host_is_quiet_or_too_busy_by_what_is_used_and_by_what_is_runnable_at_that_moment() {
-        let look = |tasks, runnable| Look { used: ticks(tasks, 0), runnable };
+        let look = |tasks, runnable| Idleness { used: ticks(tasks, 0), runnable };
         assert!(look(60, 1.0).is_quiet());
         assert!(!look(60, 2.5).is_quiet(), "more tasks than CPUs");
         assert!(!look(300, 1.0).is_quiet());
@@ -256,9 +256,9 @@ mod tests {
 
     #[test]
     fn waiting_for_quiet_ends_with_it_and_with_the_time() {
-        let busy = Some(Look { used: ticks(300, 0), runnable: 3.0 });
-        let quiet = Some(Look { used: ticks(50, 0), runnable: 0.0 });
-        let looks = |mut all: Vec<Option<Look>>, most: usize| {
+        let busy = Some(Idleness { used: ticks(300, 0), runnable: 3.0 });
+        let quiet = Some(Idleness { used: ticks(50, 0), runnable: 0.0 });
+        let looks = |mut all: Vec<Option<Idleness>>, most: usize| {
             let count = std::cell::Cell::new(0);
             let next = || {
                 count.set(count.get() + 1);

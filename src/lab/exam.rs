@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::judge::{Truth, Verdict, judge};
+use super::judge::{Assessment, Truth, judge};
 use super::scenario::{Answer, Scenario};
 
 /// What became of an exam.
@@ -17,7 +17,7 @@ pub enum Outcome {
 }
 
 /// The verdict on each answer, by key of the question.
-pub type Marks = Vec<(String, Verdict)>;
+pub type Marks = Vec<(String, Assessment)>;
 
 /// Marks all answers. What is said to a wrong one does not tell what is right elsewhere.
 #[must_use]
@@ -33,7 +33,7 @@ pub fn mark(scenario: &Scenario, answers: &BTreeMap<String, String>, truth: &Tru
     let mut truth = truth.clone();
     for (question, (_, verdict)) in scenario.questions.iter().zip(marks(&truth)) {
         match &question.answer {
-            _ if verdict == Verdict::Right => {}
+            _ if verdict == Assessment::Right => {}
             Answer::Name { .. } => drop(truth.hidden.insert(question.key.clone(), "the program".into())),
             Answer::Number { truth: reading, of, .. } => {
                 let hole = of.as_deref().map_or_else(|| reading.word().into(), |of| format!("{of}.{}", reading.word()));
@@ -48,10 +48,10 @@ pub fn mark(scenario: &Scenario, answers: &BTreeMap<String, String>, truth: &Tru
 /// What follows from the marks.
 #[must_use]
 pub fn outcome(marks: &Marks) -> Outcome {
-    let has = |is: fn(&Verdict) -> bool| marks.iter().any(|(_, verdict)| is(verdict));
-    if has(|verdict| matches!(verdict, Verdict::Wrong(_) | Verdict::Unanswered)) {
+    let has = |is: fn(&Assessment) -> bool| marks.iter().any(|(_, verdict)| is(verdict));
+    if has(|verdict| matches!(verdict, Assessment::Wrong(_) | Assessment::Unanswered)) {
         Outcome::NotPassed
-    } else if has(|verdict| matches!(verdict, Verdict::Undecided(_))) {
+    } else if has(|verdict| matches!(verdict, Assessment::Undecided(_))) {
         Outcome::CannotJudge
     } else {
         Outcome::Passed
@@ -75,7 +75,7 @@ mod tests {
             let answers = [("direction", "load"), ("who", "snapkeep"), ("rate", rate)];
             let answers = answers.map(|(key, given)| (key.to_owned(), given.to_owned())).into();
             mark(&scenario, &answers, &truth).into_iter().find_map(|(_, verdict)| match verdict {
-                Verdict::Wrong(text) if text.starts_with("It read") => Some(text),
+                Assessment::Wrong(text) if text.starts_with("It read") => Some(text),
                 _ => None,
             })
         };
@@ -85,11 +85,11 @@ mod tests {
 
     #[test]
     fn only_all_right_passes_and_noise_fails_no_student() {
-        let marks = |verdicts: &[Verdict]| verdicts.iter().map(|v| ("k".to_owned(), v.clone())).collect::<Marks>();
-        let (wrong, noisy) = (Verdict::Wrong("no".into()), Verdict::Undecided("noise".into()));
-        assert_eq!(outcome(&marks(&[Verdict::Right, Verdict::Right])), Outcome::Passed);
-        assert_eq!(outcome(&marks(&[Verdict::Right, noisy.clone()])), Outcome::CannotJudge);
+        let marks = |verdicts: &[Assessment]| verdicts.iter().map(|v| ("k".to_owned(), v.clone())).collect::<Marks>();
+        let (wrong, noisy) = (Assessment::Wrong("no".into()), Assessment::Undecided("noise".into()));
+        assert_eq!(outcome(&marks(&[Assessment::Right, Assessment::Right])), Outcome::Passed);
+        assert_eq!(outcome(&marks(&[Assessment::Right, noisy.clone()])), Outcome::CannotJudge);
         assert_eq!(outcome(&marks(&[noisy, wrong])), Outcome::NotPassed);
-        assert_eq!(outcome(&marks(&[Verdict::Right, Verdict::Unanswered])), Outcome::NotPassed);
+        assert_eq!(outcome(&marks(&[Assessment::Right, Assessment::Unanswered])), Outcome::NotPassed);
     }
 }

@@ -36,7 +36,7 @@ pub struct Truth {
 
 /// What is said to an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
+pub enum Assessment {
     /// It is right.
     Right,
     /// It is wrong, and what the measurements say to it.
@@ -119,20 +119,20 @@ fn number(key: &str, typed: &str, unit: &str, low: f64, high: f64) -> Result<Str
 
 /// Judges an answer that was accepted.
 #[must_use]
-pub fn judge(question: &Question, given: Option<&str>, truth: &Truth) -> Verdict {
-    let Some(given) = given else { return Verdict::Unanswered };
+pub fn judge(question: &Question, given: Option<&str>, truth: &Truth) -> Assessment {
+    let Some(given) = given else { return Assessment::Unanswered };
     let mut words = truth.words();
     words.insert("answer".into(), given.to_owned());
     match &question.answer {
         Answer::Choice { wrong: texts, .. } => match truth.choices.get(&question.key) {
-            Some(right) if right == given => Verdict::Right,
-            Some(_) => Verdict::Wrong(fill(texts.get(given).map_or("", String::as_str), &words)),
-            None => Verdict::Undecided("the scenario does not say what is right".into()),
+            Some(right) if right == given => Assessment::Right,
+            Some(_) => Assessment::Wrong(fill(texts.get(given).map_or("", String::as_str), &words)),
+            None => Assessment::Undecided("the scenario does not say what is right".into()),
         },
         Answer::Name { wrong: text } => match truth.names.get(&question.key) {
-            Some(right) if right == given => Verdict::Right,
-            Some(_) => Verdict::Wrong(fill(text, &words)),
-            None => Verdict::Undecided("no such program runs".into()),
+            Some(right) if right == given => Assessment::Right,
+            Some(_) => Assessment::Wrong(fill(text, &words)),
+            None => Assessment::Undecided("no such program runs".into()),
         },
         Answer::Block { slack, wrong: text } => {
             let bytes = given.parse::<f64>().unwrap_or(f64::NAN) * KIB;
@@ -142,30 +142,32 @@ pub fn judge(question: &Question, given: Option<&str>, truth: &Truth) -> Verdict
             words.insert("its_cost".into(), with_unit(mean, Unit::Seconds));
             let good = costs.iter().filter(|(_, ratio)| *ratio <= 1.0 + slack).count();
             match good {
-                _ if costs.is_empty() => Verdict::Undecided("copying could not be tried out".into()),
-                0 => Verdict::Wrong(fill(text, &words)),
-                all if all == costs.len() => Verdict::Right,
-                _ => Verdict::Undecided("two consecutive trials do not agree".into()),
+                _ if costs.is_empty() => Assessment::Undecided("copying could not be tried out".into()),
+                0 => Assessment::Wrong(fill(text, &words)),
+                all if all == costs.len() => Assessment::Right,
+                _ => Assessment::Undecided("two consecutive trials do not agree".into()),
             }
         }
         Answer::Number { unit, truth: reading, of, tolerance, too_low, too_high, .. } => {
             let [first, second] = &truth.readings;
             let one = |readings: &Readings| readings.get(*reading, of.as_deref()).map(|value| value * unit.per_base());
             let (Some(first), Some(second)) = (one(first), one(second)) else {
-                return Verdict::Undecided(format!("this host does not report it: {}", reading.title()));
+                return Assessment::Undecided(format!("this host does not report it: {}", reading.title()));
             };
-            let (mean, Ok(given)) = ((first + second) / 2.0, given.parse::<f64>()) else { return Verdict::Unanswered };
+            let (mean, Ok(given)) = ((first + second) / 2.0, given.parse::<f64>()) else {
+                return Assessment::Unanswered;
+            };
             let allowed = allowed(*tolerance, mean);
             if (first - second).abs() > allowed {
-                return Verdict::Undecided(format!(
+                return Assessment::Undecided(format!(
                     "two consecutive measurements gave {first:.1} and {second:.1}{}: too far apart to judge",
                     unit.word()
                 ));
             }
             match given - mean {
-                off if off.abs() <= allowed => Verdict::Right,
-                off if off < 0.0 => Verdict::Wrong(fill(too_low, &words)),
-                _ => Verdict::Wrong(fill(too_high, &words)),
+                off if off.abs() <= allowed => Assessment::Right,
+                off if off < 0.0 => Assessment::Wrong(fill(too_low, &words)),
+                _ => Assessment::Wrong(fill(too_high, &words)),
             }
         }
     }
@@ -206,18 +208,18 @@ mod tests {
     #[test]
     fn a_number_is_right_within_the_tolerance_and_answered_with_the_measured_one_beyond() {
         let judge = |given: &str, first, second| judge(&number(), Some(given), &truth(first, second));
-        assert_eq!(judge("50", 0.5, 0.5), Verdict::Right);
-        assert_eq!(judge("41", 0.5, 0.5), Verdict::Right);
-        assert_eq!(judge("39", 0.5, 0.5), Verdict::Wrong("more than 39: 50.0%".into()));
-        assert_eq!(judge("61", 0.5, 0.5), Verdict::Wrong("less than 61: 50.0%".into()));
-        assert_eq!(judge("2", 0.01, 0.01), Verdict::Right, "2 points are allowed, however small the truth");
+        assert_eq!(judge("50", 0.5, 0.5), Assessment::Right);
+        assert_eq!(judge("41", 0.5, 0.5), Assessment::Right);
+        assert_eq!(judge("39", 0.5, 0.5), Assessment::Wrong("more than 39: 50.0%".into()));
+        assert_eq!(judge("61", 0.5, 0.5), Assessment::Wrong("less than 61: 50.0%".into()));
+        assert_eq!(judge("2", 0.01, 0.01), Assessment::Right, "2 points are allowed, however small the truth");
     }
 
     #[test]
     fn no_answer_is_called_wrong_where_the_truth_moves_or_is_unknown() {
-        assert!(matches!(judge(&number(), Some("5"), &truth(0.3, 0.6)), Verdict::Undecided(_)));
-        assert!(matches!(judge(&number(), Some("5"), &Truth::default()), Verdict::Undecided(_)));
-        assert_eq!(judge(&number(), None, &truth(0.5, 0.5)), Verdict::Unanswered);
+        assert!(matches!(judge(&number(), Some("5"), &truth(0.3, 0.6)), Assessment::Undecided(_)));
+        assert!(matches!(judge(&number(), Some("5"), &Truth::default()), Assessment::Undecided(_)));
+        assert_eq!(judge(&number(), None, &truth(0.5, 0.5)), Assessment::Unanswered);
     }
 
     #[test]

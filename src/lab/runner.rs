@@ -5,7 +5,7 @@ use std::path::Path;
 use super::clean::clean;
 use super::curve::Curve;
 use super::error::LabError;
-use super::judge::{Truth, Verdict, judge};
+use super::judge::{Assessment, Truth, judge};
 use super::keeper::{self, Charge, Started};
 use super::limit::{Group, Limit};
 use super::load::{Task, count_file, program_file, room};
@@ -204,7 +204,7 @@ pub fn truth(
         let truth = measured_twice(host, place, scenario, variant, run, seconds)?;
         let is_settled = |question: &Question| {
             let right = truth.right_answer(question);
-            !matches!(judge(question, right.as_deref(), &truth), Verdict::Undecided(_))
+            !matches!(judge(question, right.as_deref(), &truth), Assessment::Undecided(_))
         };
         if 2.0 * seconds > most || scenario.questions.iter().all(is_settled) {
             return Ok(truth);

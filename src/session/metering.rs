@@ -17,7 +17,7 @@ const METER_EVERY: f64 = 5.0;
 
 /// What a probe costs, looked at now and then.
 pub(super) struct Meter {
-    look: Option<Look>,
+    look: Option<Measurement>,
     next: f64,
     /// The latest look, and all of them together.
     latest: ProbeCost,
@@ -27,7 +27,7 @@ pub(super) struct Meter {
 }
 
 /// A look that has begun.
-struct Look {
+struct Measurement {
     /// On for as long as they are looked at.
     statistics: Option<CostMeter>,
     since: f64,
@@ -35,7 +35,7 @@ struct Look {
     cpu_seconds: f64,
 }
 
-impl Look {
+impl Measurement {
     /// Begins; none where there are neither events nor programs, the kernel keeps no statistics of these, or this user may not ask for
     /// them.
     fn begin(probe: &dyn Probe, host: &Host) -> Option<Self> {
@@ -66,7 +66,7 @@ impl Meter {
     /// Begins with the first look.
     pub(super) fn start(probe: &dyn Probe, host: &Host) -> Self {
         Self {
-            look: Look::begin(probe, host),
+            look: Measurement::begin(probe, host),
             next: host.now() + METER_EVERY,
             latest: ProbeCost::default(),
             all: ProbeCost::default(),
@@ -79,7 +79,7 @@ impl Meter {
         let now = host.now();
         let Some(look) = &self.look else {
             if now >= self.next && !is_last {
-                self.look = Look::begin(probe, host);
+                self.look = Measurement::begin(probe, host);
                 self.next = now + METER_EVERY;
             }
             return;

@@ -11,7 +11,7 @@ use crate::cli::exit::{Exit, Failure};
 use crate::lab::disturbance;
 use crate::lab::exam::{Outcome, mark, outcome};
 use crate::lab::fixed::{self, Repair};
-use crate::lab::judge::{Verdict, accept};
+use crate::lab::judge::{Assessment, accept};
 use crate::lab::place::{Place, Run};
 use crate::lab::recipe::Recipe;
 use crate::lab::text::fill;
@@ -176,10 +176,10 @@ pub(super) fn check(args: &CheckArgs, ui: &Ui) -> Result<Exit, Failure> {
     for (key, verdict) in &marks {
         let given = run.answers.get(key).map_or("", String::as_str);
         let (word, text) = match verdict {
-            Verdict::Right => ("right", String::new()),
-            Verdict::Wrong(text) => ("not yet", text.clone()),
-            Verdict::Unanswered => ("open", "there is no answer yet".into()),
-            Verdict::Undecided(why) => ("undecided", why.clone()),
+            Assessment::Right => ("right", String::new()),
+            Assessment::Wrong(text) => ("not yet", text.clone()),
+            Assessment::Unanswered => ("open", "there is no answer yet".into()),
+            Assessment::Undecided(why) => ("undecided", why.clone()),
         };
         let line = format!("{word:<9} {key} = {given}");
         let _ = writeln!(out, "{}", visible(line.trim_end_matches(" = ")));
@@ -228,12 +228,12 @@ fn check_fixed(host: &Host, place: &Place, scenario: &Scenario, run: &Run, ui: &
     Ok(exit)
 }
 
-fn mark_json(key: &str, verdict: &Verdict) -> serde_json::Value {
+fn mark_json(key: &str, verdict: &Assessment) -> serde_json::Value {
     let (word, text) = match verdict {
-        Verdict::Right => ("right", None),
-        Verdict::Wrong(text) => ("wrong", Some(text)),
-        Verdict::Unanswered => ("unanswered", None),
-        Verdict::Undecided(text) => ("undecided", Some(text)),
+        Assessment::Right => ("right", None),
+        Assessment::Wrong(text) => ("wrong", Some(text)),
+        Assessment::Unanswered => ("unanswered", None),
+        Assessment::Undecided(text) => ("undecided", Some(text)),
     };
     json!({"key": key, "verdict": word, "text": text})
 }

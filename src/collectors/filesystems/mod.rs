@@ -9,7 +9,7 @@ use mountinfo::Mount;
 
 use crate::def::{Cadence, Collect, CollectorDef, Sink};
 use rdiag_kernel::host::Host;
-use rdiag_kernel::host::statvfs::{Answer, Asking, Capacity};
+use rdiag_kernel::host::statvfs::{Asking, Capacity, Outcome};
 use rdiag_model::{Reason, Unavailable};
 
 pub(super) static COLLECTOR: CollectorDef = CollectorDef {
@@ -89,36 +89,36 @@ fn label(mount: &Mount, out: &Sink) {
     out.label(&name, "read_only", if mount.is_read_only() { "yes" } else { "no" });
 }
 
-fn record(mount: &Mount, answer: &Answer, out: &Sink) {
+fn record(mount: &Mount, answer: &Outcome, out: &Sink) {
     let name = mount.name();
     let flag = |series: &'static str, on: bool| out.level(series, &name, f64::from(u8::from(on)));
     let gap = |prefix: &str, reason: Reason, why: String| out.gap(prefix, &name, Unavailable::new(reason, why));
     match answer {
-        Answer::NotAsked(reason, why) => {
+        Outcome::NotAsked(reason, why) => {
             gap("filesystems.", *reason, format!("{name} was not asked: {why}"));
             return;
         }
-        Answer::Hung => {
+        Outcome::Hung => {
             for prefix in ["filesystems.space", "filesystems.inodes", "filesystems.broken"] {
                 gap(prefix, Reason::Hung, format!("{name} did not answer within a second, twice"));
             }
         }
-        Answer::Failed(error) => failed(&name, *error, out),
-        Answer::Capacity(_) if mount.is_image() => {
+        Outcome::Failed(error) => failed(&name, *error, out),
+        Outcome::Capacity(_) if mount.is_image() => {
             gap("filesystems.", Reason::NotApplicable, format!("{name} is a read-only image ({})", mount.kind));
             return;
         }
-        Answer::Capacity(_) if mount.is_read_only() => {
+        Outcome::Capacity(_) if mount.is_read_only() => {
             for prefix in ["filesystems.space", "filesystems.inodes"] {
                 gap(prefix, Reason::NotApplicable, format!("{name} is read-only: it cannot become fuller"));
             }
         }
-        Answer::Capacity(capacity) => record_capacity(&name, capacity, out),
+        Outcome::Capacity(capacity) => record_capacity(&name, capacity, out),
     }
-    let hung = *answer == Answer::Hung;
+    let hung = *answer == Outcome::Hung;
     flag("filesystems.hung", hung);
     if !hung {
-        flag("filesystems.broken", matches!(answer, Answer::Failed(error) if !is_refusal(*error)));
+        flag("filesystems.broken", matches!(answer, Outcome::Failed(error) if !is_refusal(*error)));
     }
     flag("filesystems.forced_read_only", mount.was_forced_read_only());
 }

@@ -13,7 +13,7 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use self::table::{Look, Ports, Reuse, Sockets, look};
+use self::table::{Ports, Reuse, SocketScan, Sockets, look};
 use super::sockets::value;
 use crate::def::{Cadence, Collect, CollectorDef, Sink};
 use rdiag_kernel::host::{Host, socket_owners};
@@ -262,7 +262,7 @@ impl OutgoingTcp {
         }
     }
 
-    fn unanswered(&mut self, seen: &Look, out: &Sink) {
+    fn unanswered(&mut self, seen: &SocketScan, out: &Sink) {
         let all: usize = seen.unanswered.values().map(|sockets| sockets.count).sum();
         out.level("outgoing_tcp.unanswered", "", all as f64);
         out.level("outgoing_tcp.unanswered_here", "", seen.unanswered_here as f64);
@@ -276,7 +276,7 @@ impl OutgoingTcp {
         }
     }
 
-    fn taken(&mut self, seen: Look, all: f64, out: &Sink) {
+    fn taken(&mut self, seen: SocketScan, all: f64, out: &Sink) {
         let most = seen.taken.values().map(|sockets| sockets.count).max().unwrap_or(0);
         out.level("outgoing_tcp.ports_taken", "", most as f64);
         let mut fullest: Vec<_> = seen.taken.into_iter().collect();

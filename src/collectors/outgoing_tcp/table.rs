@@ -92,7 +92,7 @@ impl Sockets {
 
 /// What a look shows.
 #[derive(Debug, Default)]
-pub(super) struct Look {
+pub(super) struct SocketScan {
     /// Local ports in the kernel's range by local address and destination, with those that have a listener.
     pub(super) taken: BTreeMap<(IpAddr, SocketAddr), Sockets>,
     /// Connections whose SYN was retransmitted, by destination.
@@ -130,10 +130,15 @@ fn line(text: &str, big_endian: bool) -> Option<Line> {
 }
 
 /// Looks at these tables.
-pub(super) fn look(host: &Host, files: &[&str], ports: Option<&Ports>, reuse: Reuse) -> Result<Look, SourceError> {
+pub(super) fn look(
+    host: &Host,
+    files: &[&str],
+    ports: Option<&Ports>,
+    reuse: Reuse,
+) -> Result<SocketScan, SourceError> {
     let big_endian = crate::socket_table::big_endian(host);
     let until = host.thread_usage() + MAX_LOOK_SECONDS;
-    let mut look = Look::default();
+    let mut look = SocketScan::default();
     let mut listening = BTreeSet::new();
     let mut taken: HashMap<(IpAddr, SocketAddr), Vec<Line>> = HashMap::new();
     let mut waiting = Vec::new();
@@ -234,7 +239,7 @@ mod tests {
         )
     }
 
-    fn seen(tables: &[String], reuse: Reuse) -> Look {
+    fn seen(tables: &[String], reuse: Reuse) -> SocketScan {
         let tree = Story::of_seconds(1);
         tree.put("proc/net/tcp", format!("  sl  local_address\n{}", tables.concat()));
         let ports = Ports::parse("40000 40010", "").unwrap();

@@ -15,7 +15,7 @@ const REAL_TIME: [u64; 3] = [1, 2, 6];
 type Id = (u32, u32);
 
 /// How long each thread ran and waited until now, in ns, and what the CPUs did.
-pub(super) struct Look {
+pub(super) struct Snapshot {
     at: f64,
     threads: HashMap<Id, (u64, u64)>,
     pub(super) cpus: Cpus,
@@ -47,7 +47,7 @@ impl Task {
     }
 }
 
-impl Look {
+impl Snapshot {
     pub(super) fn take(host: &Host) -> Result<Self, SourceError> {
         let dir = host.processes()?;
         let mut pids = Vec::new();

@@ -10,7 +10,7 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use self::look::{Cpus, Look, Task, cpu_list};
+use self::look::{Cpus, Snapshot, Task, cpu_list};
 use crate::def::{Cadence, Collect, CollectorDef, Sink};
 use rdiag_kernel::host::Host;
 use rdiag_model::metric::{Formula, MetricDef, SeriesDef, SeriesKind, term};
@@ -150,13 +150,13 @@ const MAX_SETS: usize = 16;
 
 #[derive(Default)]
 struct WaitingTasks {
-    first: Option<Look>,
-    last: Option<Look>,
+    first: Option<Snapshot>,
+    last: Option<Snapshot>,
 }
 
 impl Collect for WaitingTasks {
     fn sample(&mut self, host: &Host, _out: &Sink) -> Result<(), Unavailable> {
-        let look = Look::take(host)?;
+        let look = Snapshot::take(host)?;
         match self.first {
             None => self.first = Some(look),
             Some(_) => self.last = Some(look),

@@ -63,7 +63,7 @@ pub(super) struct Basis<'a> {
 }
 
 /// What a forecast is about beside the account.
-pub(super) struct Told<'a> {
+pub(super) struct Circumstances<'a> {
     pub(super) target: &'a Target,
     /// CPU seconds that observing took in each second.
     pub(super) observing: f64,
@@ -74,11 +74,11 @@ pub(super) struct Told<'a> {
 /// The forecast.
 pub(super) fn forecast(
     account: &Account<'_>,
-    told: &Told<'_>,
+    told: &Circumstances<'_>,
     runs: Option<&Runs>,
     partial: Option<&Partial>,
 ) -> Forecast {
-    let &Told { observing, conversation, book, .. } = told;
+    let &Circumstances { observing, conversation, book, .. } = told;
     let mean = runs.and_then(|runs| mean_run(runs, conversation, book));
     let number = mean.as_ref().and(runs).map(|runs| runs.count);
     let mut basis = mean.unwrap_or_else(|| basis(account, told));
@@ -159,8 +159,8 @@ fn mean_run<'a>(runs: &Runs, conversation: &Conversation, book: &'a AdviceBook) 
     })
 }
 
-fn basis<'a>(account: &'a Account<'a>, told: &Told<'a>) -> Basis<'a> {
-    let &Told { target, conversation, book, .. } = told;
+fn basis<'a>(account: &'a Account<'a>, told: &Circumstances<'a>) -> Basis<'a> {
+    let &Circumstances { target, conversation, book, .. } = told;
     let serial = serial_thread(account, target);
     let observed = serial.map_or(account.elapsed, |thread| thread.seconds);
     let response = conversation.now_seconds.filter(|now| now.is_finite() && *now > 0.0);

@@ -51,7 +51,7 @@ mod wakeups;
 use std::collections::BTreeMap;
 
 use account::{Account, share};
-use forecast::Told;
+use forecast::Circumstances;
 use rdiag_model::component::ThreadState;
 use rdiag_model::ledger::{ComponentStacks, Ledger, Level, MAX_TIMELINES, Target, Timeline, WakerEdge, WakerKind};
 use rdiag_model::probe::{Frame, Stack, Stacks};
@@ -132,7 +132,12 @@ pub fn profile(input: Input<'_>) -> Profile {
     let (threads, other_threads) = thread_rows(&account);
     let forecast = forecast::forecast(
         &account,
-        &Told { target: input.target, observing: input.observing, conversation: &conversation, book: input.advice },
+        &Circumstances {
+            target: input.target,
+            observing: input.observing,
+            conversation: &conversation,
+            book: input.advice,
+        },
         runs.as_ref(),
         partial.as_ref(),
     );

@@ -38,22 +38,22 @@ pub struct OpenFiles {
 #[derive(Debug, Default)]
 pub struct Asked {
     /// All processes.
-    pub present: Answer<Present>,
+    pub present: CachedAnswer<Present>,
     /// Of all processes whose number of open files the kernel tells without listing them (Linux 6.2).
-    pub open_files: Answer<OpenFiles>,
+    pub open_files: CachedAnswer<OpenFiles>,
 }
 
 /// One answer about all processes.
 #[derive(Debug)]
-pub struct Answer<T>(Mutex<Option<(f64, Arc<Vec<T>>)>>);
+pub struct CachedAnswer<T>(Mutex<Option<(f64, Arc<Vec<T>>)>>);
 
-impl<T> Default for Answer<T> {
+impl<T> Default for CachedAnswer<T> {
     fn default() -> Self {
         Self(Mutex::new(None))
     }
 }
 
-impl<T> Answer<T> {
+impl<T> CachedAnswer<T> {
     /// Keeps it; `now` is [`super::Host::now`].
     pub fn keep(&self, now: f64, all: Vec<T>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((now, Arc::new(all)));
@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn an_answer_serves_its_sample_and_not_the_next() {
-        let answer = Answer::default();
+        let answer = CachedAnswer::default();
         assert_eq!(answer.latest(10.0), None);
         answer.keep(10.0, vec![OpenFiles { pid: 1, count: 40 }]);
         assert_eq!(answer.latest(10.4).unwrap().len(), 1);

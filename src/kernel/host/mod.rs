@@ -271,7 +271,7 @@ impl Host {
     /// Begins to ask for the capacity of mounted file systems, in the given order. It never blocks: a mount may hang.
     pub fn statvfs(&self, mounts: &[&[u8]]) -> statvfs::Asking {
         let Some(spec) = &self.replay else { return statvfs::Asking::live(&self.root, mounts) };
-        let recorded = |mount: &&[u8]| statvfs::Answer::recorded(spec.statvfs.get(&*String::from_utf8_lossy(mount)));
+        let recorded = |mount: &&[u8]| statvfs::Outcome::recorded(spec.statvfs.get(&*String::from_utf8_lossy(mount)));
         statvfs::Asking::recorded(mounts.iter().map(recorded).collect())
     }
 

@@ -61,7 +61,7 @@ pub(super) type Sums = BTreeMap<Doing, u64>;
 
 /// The sums at one moment.
 #[derive(Debug, Clone, PartialEq)]
-struct Look {
+struct Snapshot {
     round: u64,
     at: u64,
     sums: Sums,
@@ -70,7 +70,7 @@ struct Look {
 /// A thread that is looked at.
 #[derive(Debug, Default)]
 struct Watched {
-    samples: Vec<Look>,
+    samples: Vec<Snapshot>,
     /// Its context switches and its mode at the last look, and the sums that change with these only.
     moved: Option<(u64, u64)>,
     cells: Sums,
@@ -132,7 +132,7 @@ impl TimelineSamples {
                 watched.moved = Some(moved);
             }
             let sums = live.sums(watched.cells.clone(), at);
-            watched.samples.push(Look { round: self.round, at, sums });
+            watched.samples.push(Snapshot { round: self.round, at, sums });
         }
         self.thin(every);
         Ok(asleep)
@@ -311,7 +311,7 @@ mod tests {
 
     fn looks(of: &[(u64, &[(Doing, u64)])]) -> TimelineSamples {
         let look =
-            |(at, sums): &(u64, &[(Doing, u64)])| Look { round: 1, at: *at, sums: sums.iter().copied().collect() };
+            |(at, sums): &(u64, &[(Doing, u64)])| Snapshot { round: 1, at: *at, sums: sums.iter().copied().collect() };
         let watched = Watched { samples: of.iter().map(look).collect(), ..Watched::default() };
         TimelineSamples { watched: [((10, 77), watched)].into(), ..TimelineSamples::default() }
     }
@@ -347,7 +347,7 @@ mod tests {
             looks.round += 1;
             let every = looks.skipped + 1;
             if looks.round.is_multiple_of(every) {
-                let look = Look { round: looks.round, at: looks.round, sums: Sums::new() };
+                let look = Snapshot { round: looks.round, at: looks.round, sums: Sums::new() };
                 looks.watched.get_mut(&(10, 77)).unwrap().samples.push(look);
                 looks.thin(every);
             }

@@ -6,7 +6,6 @@ use super::owners::Owners;
 use super::sockets;
 use super::stream::{self, Events};
 use crate::def::{Context, GivesStacks, ParamDef, Probe, ProbeDef, Taken};
-use crate::table::TableSpec;
 use peers::Peers;
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{Hook, Object, include_bytes_aligned, words};

@@ -9,7 +9,7 @@ use std::ffi::OsString;
 use super::super::past::time::interval;
 use super::Keeper;
 use super::pressure::{Pressure, Seen};
-use super::verdict::{Critical, InMaking, Verdict};
+use super::verdict::{Critical, InMaking, MinuteJudge};
 use rdiag_history::{CriticalRule, INCIDENTS, Incident, MAX_INCIDENTS, Resource, read_incidents};
 use rdiag_kernel::host::SharedHost;
 use rdiag_kernel::host::again::{Again, Printed};
@@ -42,7 +42,7 @@ pub(super) fn known(folder: &Folder) -> (Vec<Incident>, Vec<String>) {
 /// Watches for incidents.
 pub(super) struct Incidents {
     pressure: Pressure,
-    verdict: Verdict,
+    verdict: MinuteJudge,
     recent: Recent,
     again: Option<Again>,
     /// Why there are no drill-downs.
@@ -56,7 +56,7 @@ impl Incidents {
     pub(super) fn watch(
         host: &SharedHost,
         known: &[Incident],
-        verdict: Verdict,
+        verdict: MinuteJudge,
         drill_down: Option<&[OsString]>,
     ) -> Self {
         let (again, cannot) = match drill_down.map(Again::start) {

@@ -36,7 +36,7 @@ pub use self::incidents::in_words;
 use self::keeper::Keeper;
 use self::settings::Settings;
 pub use self::verdict::critical_only;
-use self::verdict::{InMaking, Verdict};
+use self::verdict::{InMaking, MinuteJudge};
 use super::record::Recorder;
 use rdiag_collectors::{CollectorDef, PROCESS_CHANGES};
 use rdiag_history::{Block, Cost, FORMAT_VERSION, Header, Sample, Tail, write_block};
@@ -126,7 +126,7 @@ pub fn watch(
     let lock = folder.lock("lock").map_err(wrong)?.ok_or_else(|| WatchError::InUse { folder: named() })?;
     let (known, damage) = incidents::known(&folder);
     damage.into_iter().for_each(&mut *say);
-    let verdict = || Verdict::new(Arc::clone(&order.plan), order.look, order.interval);
+    let verdict = || MinuteJudge::new(Arc::clone(&order.plan), order.look, order.interval);
     let mut incidents = match &order.trigger {
         Trigger::Off => None,
         Trigger::Pin => Some(Incidents::watch(host, &known, verdict(), None)),

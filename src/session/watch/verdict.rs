@@ -61,7 +61,7 @@ pub(super) struct InMaking<'r> {
 }
 
 /// Judges each minute that is over.
-pub(super) struct Verdict {
+pub(super) struct MinuteJudge {
     plan: Arc<Plan>,
     /// Length of what is judged.
     seconds: f64,
@@ -74,7 +74,7 @@ pub(super) struct Verdict {
     cpu_seconds: f64,
 }
 
-impl Verdict {
+impl MinuteJudge {
     /// By a plan of [`critical_only`]; `minute` and `interval` are in seconds.
     pub(super) fn new(plan: Arc<Plan>, minute: f64, interval: f64) -> Self {
         let seconds = minute.max(LEAST_INTERVALS * interval);

@@ -6,7 +6,7 @@ use std::process::{Child, Command};
 use std::sync::Mutex;
 
 use super::helper::{Helper, Line};
-use super::{Answer, PAUSE, lock, now};
+use super::{Outcome, PAUSE, lock, now};
 use rdiag_model::Reason;
 
 /// How long all of it may take: with many mounts of one dead server, the first few tell enough.
@@ -15,14 +15,14 @@ const BUDGET_SECONDS: f64 = 5.0;
 const BATCH_BYTES: usize = 4000;
 
 /// Asks about each of the mounts; an answer is put down as soon as it is there.
-pub(super) fn ask_all(helper: &dyn Fn() -> Command, paths: &[PathBuf], patience: f64, answers: &Mutex<Vec<Answer>>) {
+pub(super) fn ask_all(helper: &dyn Fn() -> Command, paths: &[PathBuf], patience: f64, answers: &Mutex<Vec<Outcome>>) {
     let mut asker = Asker { helper, paths, patience, deadline: now() + BUDGET_SECONDS, answers, abandoned: Vec::new() };
     let all: Vec<usize> = (0..paths.len()).collect();
     asker.ask(&all);
     // A host that swaps can be slow for a second; only a mount without an answer to two requests is hung.
     let silent: Vec<usize> = {
         let found = lock(answers);
-        all.into_iter().filter(|at| found.get(*at) == Some(&Answer::Hung)).collect()
+        all.into_iter().filter(|at| found.get(*at) == Some(&Outcome::Hung)).collect()
     };
     asker.ask(&silent);
     // The killed leave at once, unless they hang; those are left to the reaper of orphans.
@@ -40,7 +40,7 @@ struct Asker<'a> {
     paths: &'a [PathBuf],
     patience: f64,
     deadline: f64,
-    answers: &'a Mutex<Vec<Answer>>,
+    answers: &'a Mutex<Vec<Outcome>>,
     /// Killed, and not yet gone.
     abandoned: Vec<Child>,
 }
@@ -61,20 +61,20 @@ impl Asker<'_> {
         let mut helper = match Helper::start(self.helper, &input, &mut self.abandoned) {
             Ok(helper) => helper,
             Err(problem) => {
-                left.iter().for_each(|at| self.put(*at, Answer::NotAsked(Reason::Absent, problem.clone())));
+                left.iter().for_each(|at| self.put(*at, Outcome::NotAsked(Reason::Absent, problem.clone())));
                 return left.len();
             }
         };
         let mut asked = 0;
         for at in left.iter().take(batch) {
             let answer = match helper.line(self.patience) {
-                Line::Text(text) => Answer::parse(&text).unwrap_or_else(|| {
-                    Answer::NotAsked(Reason::Malformed, "the helper's answer makes no sense".to_owned())
+                Line::Text(text) => Outcome::parse(&text).unwrap_or_else(|| {
+                    Outcome::NotAsked(Reason::Malformed, "the helper's answer makes no sense".to_owned())
                 }),
-                Line::Late => Answer::Hung,
-                Line::End => Answer::NotAsked(Reason::Malformed, "the helper process ended early".to_owned()),
+                Line::Late => Outcome::Hung,
+                Line::End => Outcome::NotAsked(Reason::Malformed, "the helper process ended early".to_owned()),
             };
-            let goes_on = matches!(answer, Answer::Capacity(_) | Answer::Failed(_));
+            let goes_on = matches!(answer, Outcome::Capacity(_) | Outcome::Failed(_));
             self.put(*at, answer);
             asked += 1;
             if !goes_on || now() >= self.deadline {
@@ -85,7 +85,7 @@ impl Asker<'_> {
         asked
     }
 
-    fn put(&self, at: usize, answer: Answer) {
+    fn put(&self, at: usize, answer: Outcome) {
         if let Some(slot) = lock(self.answers).get_mut(at) {
             *slot = answer;
         }

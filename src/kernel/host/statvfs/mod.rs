@@ -49,7 +49,7 @@ pub struct Capacity {
 
 /// What became of the question about one mount.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Answer {
+pub enum Outcome {
     /// It answered.
     Capacity(Capacity),
     /// It did not answer within a second, twice.
@@ -60,7 +60,7 @@ pub enum Answer {
     NotAsked(Reason, String),
 }
 
-impl Answer {
+impl Outcome {
     /// The answer of a recorded tree.
     pub(super) fn recorded(spec: Option<&StatvfsSpec>) -> Self {
         match spec {
@@ -95,7 +95,7 @@ impl Answer {
 /// Questions on their way. The asking happens beside the measurement, so that nothing waits for a hung mount.
 #[derive(Debug)]
 pub struct Asking {
-    answers: Arc<Mutex<Vec<Answer>>>,
+    answers: Arc<Mutex<Vec<Outcome>>>,
     /// Gone when all is answered.
     thread: Option<JoinHandle<()>>,
 }
@@ -115,19 +115,19 @@ impl Asking {
     }
 
     /// The answers of a recorded tree.
-    pub(super) fn recorded(answers: Vec<Answer>) -> Self {
+    pub(super) fn recorded(answers: Vec<Outcome>) -> Self {
         Self { answers: Arc::new(Mutex::new(answers)), thread: None }
     }
 
     fn with_helper(helper: impl Fn() -> Command + Send + 'static, paths: Vec<PathBuf>, patience: f64) -> Self {
-        let unasked = Answer::NotAsked(Reason::ShortWindow, "other file systems had used up the time".to_owned());
+        let unasked = Outcome::NotAsked(Reason::ShortWindow, "other file systems had used up the time".to_owned());
         let answers = Arc::new(Mutex::new(vec![unasked; paths.len()]));
         let shared = Arc::clone(&answers);
         let work = move || asker::ask_all(&helper, &paths, patience, &shared);
         match std::thread::Builder::new().name("rdiag-statvfs".to_owned()).spawn(work) {
             Ok(thread) => Self { answers, thread: Some(thread) },
             Err(error) => {
-                let problem = Answer::NotAsked(Reason::Absent, format!("no thread can be started: {error}"));
+                let problem = Outcome::NotAsked(Reason::Absent, format!("no thread can be started: {error}"));
                 lock(&answers).fill(problem);
                 Self { answers, thread: None }
             }
@@ -142,7 +142,7 @@ impl Asking {
 
     /// What is known after waiting for at most so many seconds.
     #[must_use]
-    pub fn answers(&self, seconds: f64) -> Vec<Answer> {
+    pub fn answers(&self, seconds: f64) -> Vec<Outcome> {
         let until = now() + seconds;
         while !self.is_done() && now() < until {
             let _ = rustix::thread::nanosleep(&PAUSE);
@@ -151,7 +151,7 @@ impl Asking {
     }
 }
 
-fn lock(answers: &Mutex<Vec<Answer>>) -> MutexGuard<'_, Vec<Answer>> {
+fn lock(answers: &Mutex<Vec<Outcome>>) -> MutexGuard<'_, Vec<Outcome>> {
     answers.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -14,12 +14,12 @@ fn script(text: &str) -> impl Fn() -> Command + use<> {
     }
 }
 
-fn ask(helper: impl Fn() -> Command + Send + 'static, names: &[&str], patience: f64) -> Vec<Answer> {
+fn ask(helper: impl Fn() -> Command + Send + 'static, names: &[&str], patience: f64) -> Vec<Outcome> {
     Asking::with_helper(helper, names.iter().map(PathBuf::from).collect(), patience).answers(20.0)
 }
 
-fn ok(total: u64) -> Answer {
-    Answer::Capacity(Capacity { total, free: 1, available: 1, inodes: 1, inodes_free: 1 })
+fn ok(total: u64) -> Outcome {
+    Outcome::Capacity(Capacity { total, free: 1, available: 1, inodes: 1, inodes_free: 1 })
 }
 
 #[test]
@@ -29,9 +29,9 @@ fn the_helper_answers_for_each_mount_in_order() {
     let text = String::from_utf8(output).unwrap();
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines[0], GREETING);
-    assert!(matches!(Answer::parse(lines[1]), Some(Answer::Capacity(found)) if found.total > found.free));
-    assert_eq!(Answer::parse(lines[2]), Some(Answer::Failed(2)));
-    assert!(matches!(Answer::parse(lines[3]), Some(Answer::Capacity(found)) if found.total == 0));
+    assert!(matches!(Outcome::parse(lines[1]), Some(Outcome::Capacity(found)) if found.total > found.free));
+    assert_eq!(Outcome::parse(lines[2]), Some(Outcome::Failed(2)));
+    assert!(matches!(Outcome::parse(lines[3]), Some(Outcome::Capacity(found)) if found.total == 0));
     assert_eq!(lines.len(), 4);
 }
 
@@ -42,7 +42,7 @@ fn a_hung_mount_is_reported_and_the_others_still_answer() {
     );
     let begin = now();
     let answers = ask(helper, &["/", "/dead", "/home"], 0.3);
-    assert_eq!(answers, [ok(1), Answer::Hung, ok(5)]);
+    assert_eq!(answers, [ok(1), Outcome::Hung, ok(5)]);
     assert!(now() - begin < 10.0, "the sleeper was not waited for");
 }
 
@@ -60,11 +60,11 @@ fn a_mount_that_was_only_slow_once_is_not_hung() {
 #[test]
 fn a_helper_that_is_something_else_is_not_believed() {
     let answers = ask(script("echo running 0 tests; echo ok 1 1 1 1 1"), &["/", "/home"], 0.3);
-    assert!(answers.iter().all(|answer| matches!(answer, Answer::NotAsked(..))), "{answers:?}");
+    assert!(answers.iter().all(|answer| matches!(answer, Outcome::NotAsked(..))), "{answers:?}");
     #[expect(clippy::disallowed_methods, reason = "a fake helper")]
     let missing = || Command::new("/does/not/exist");
     let answers = ask(missing, &["/"], 0.3);
-    assert!(matches!(answers.as_slice(), [Answer::NotAsked(_, why)] if why.contains("cannot be started")));
+    assert!(matches!(answers.as_slice(), [Outcome::NotAsked(_, why)] if why.contains("cannot be started")));
 }
 
 #[test]
@@ -73,9 +73,9 @@ fn a_helper_that_dies_or_talks_nonsense_costs_one_mount_only() {
         "echo 'rdiag statvfs 1'; for p in $paths; do case $p in /die) exit 1;; /odd) echo ok x;; *) echo error 13;; esac; done",
     );
     let answers = ask(helper, &["/die", "/odd", "/a"], 2.0);
-    assert!(matches!(&answers[0], Answer::NotAsked(_, why) if why.contains("ended early")), "{answers:?}");
-    assert!(matches!(&answers[1], Answer::NotAsked(_, why) if why.contains("no sense")), "{answers:?}");
-    assert_eq!(answers[2], Answer::Failed(13));
+    assert!(matches!(&answers[0], Outcome::NotAsked(_, why) if why.contains("ended early")), "{answers:?}");
+    assert!(matches!(&answers[1], Outcome::NotAsked(_, why) if why.contains("no sense")), "{answers:?}");
+    assert_eq!(answers[2], Outcome::Failed(13));
 }
 
 #[test]
@@ -89,6 +89,6 @@ fn more_mounts_than_a_pipe_holds_are_handed_over_in_pieces() {
 proptest::proptest! {
     #[test]
     fn any_answer_is_survived(line in "\\PC*") {
-        let _ = Answer::parse(&line);
+        let _ = Outcome::parse(&line);
     }
 }

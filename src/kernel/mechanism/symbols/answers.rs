@@ -60,7 +60,7 @@ impl Symbols {
         }
     }
 
-    pub(super) fn take(&mut self, answer: worker::Answer) {
+    pub(super) fn take(&mut self, answer: worker::Symbolized) {
         self.notes.extend(answer.notes);
         let (walked, bytes) = answer.walked;
         self.dumped = self.dumped.saturating_sub(bytes);

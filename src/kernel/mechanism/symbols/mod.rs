@@ -245,7 +245,7 @@ impl Symbols {
             Some(Some(names)) => {
                 let names = names.into_iter().map(|name| name.into_iter().collect()).collect();
                 let maps = Arc::default();
-                return self.take(worker::Answer {
+                return self.take(worker::Symbolized {
                     process: None,
                     addresses: fresh,
                     names,

@@ -59,7 +59,7 @@ pub(super) enum Detail {
 
 /// The answer to a question, for each of its addresses: the functions there, outermost first; none if it has no name.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct Symbolized {
     pub(super) process: Option<Process>,
     pub(super) addresses: Vec<u64>,
     pub(super) names: Vec<Vec<Named>>,
@@ -83,7 +83,7 @@ pub(super) enum End {
 #[derive(Debug)]
 pub(super) struct Worker {
     questions: SyncSender<Question>,
-    answers: Receiver<Answer>,
+    answers: Receiver<Symbolized>,
     pub(super) outstanding: usize,
 }
 
@@ -113,7 +113,7 @@ impl Worker {
                 }
                 notes.extend(of_walks);
                 let walked = (walked, bytes);
-                if answer.send(Answer { process, addresses, names, maps, notes, walked }).is_err() {
+                if answer.send(Symbolized { process, addresses, names, maps, notes, walked }).is_err() {
                     return;
                 }
             }
@@ -154,7 +154,7 @@ impl Worker {
     }
 
     /// The next answer, within so many seconds.
-    pub(super) fn answer(&mut self, seconds: f64) -> Result<Answer, End> {
+    pub(super) fn answer(&mut self, seconds: f64) -> Result<Symbolized, End> {
         match self.answers.recv_timeout(Duration::from_secs_f64(seconds)) {
             Ok(answer) => {
                 self.outstanding = self.outstanding.saturating_sub(1);

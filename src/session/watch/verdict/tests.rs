@@ -11,10 +11,10 @@ fn captured() -> Vec<(String, Recording)> {
     testing::captured().into_iter().filter(is_whole).collect()
 }
 
-fn verdict(minute: f64, interval: f64) -> Verdict {
+fn verdict(minute: f64, interval: f64) -> MinuteJudge {
     let named = resolve("use-method").unwrap();
     let plan = Plan::new(&named.loaded, &named.library, &BTreeMap::new()).unwrap();
-    Verdict::new(Arc::new(critical_only(plan)), minute, interval)
+    MinuteJudge::new(Arc::new(critical_only(plan)), minute, interval)
 }
 
 fn header(recording: &Recording) -> Header {
@@ -98,7 +98,7 @@ fn what_could_not_be_judged_is_as_it_was_and_a_device_that_is_gone_is_not() {
 fn each_minute_of_a_block_is_judged_once_when_it_is_over() {
     let (_, recording) = captured().swap_remove(0);
     let header = header(&recording);
-    let judged = |verdict: &mut Verdict, intervals: usize, spare| {
+    let judged = |verdict: &mut MinuteJudge, intervals: usize, spare| {
         verdict.judge(&InMaking { header: &header, slots: &[], intervals }, spare);
         verdict.purse.in_a_row
     };

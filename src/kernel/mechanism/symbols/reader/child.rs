@@ -11,7 +11,7 @@ use blazesym::symbolize::source::{Elf, Source};
 use blazesym::symbolize::{CodeInfo, Input, Sym, Symbolized, Symbolizer};
 
 use super::copy::{Copy, Extent, MAX_BYTES, copy};
-use super::message::{Answer, Question};
+use super::message::{Question, Reply};
 use super::tables::Tables;
 use crate::host::confine::{Confinement, confine};
 use crate::host::message::{receive, send};
@@ -51,7 +51,7 @@ pub(super) fn serve(socket: impl AsFd) -> io::Result<()> {
         };
         let answer = match (question, file) {
             (Question::Open { file: number }, Some(file)) => reader.open(number, file),
-            (Question::Open { .. }, None) => Answer::Refused("no file came with the question".to_owned()),
+            (Question::Open { .. }, None) => Reply::Refused("no file came with the question".to_owned()),
             (Question::Names { file, offsets, lines }, _) => reader.names(file, &offsets, lines),
             (Question::Rows { file, offsets }, _) => reader.rows(file, &offsets),
         };
@@ -64,9 +64,9 @@ pub(in super::super) fn names(file: &File, offsets: &[u64], lines: bool) -> io::
     let mut reader = Reader::default();
     for answer in [reader.open(0, file.try_clone()?.into()), reader.names(0, offsets, lines)] {
         match answer {
-            Answer::Names { names, .. } => return Ok(names),
-            Answer::Refused(why) => return Err(io::Error::other(why)),
-            Answer::Opened { .. } | Answer::Rows(_) => {}
+            Reply::Names { names, .. } => return Ok(names),
+            Reply::Refused(why) => return Err(io::Error::other(why)),
+            Reply::Opened { .. } | Reply::Rows(_) => {}
         }
     }
     Ok(Vec::new())
@@ -100,10 +100,10 @@ struct Program {
 }
 
 impl Reader {
-    fn open(&mut self, number: u32, file: OwnedFd) -> Answer {
+    fn open(&mut self, number: u32, file: OwnedFd) -> Reply {
         let file = File::from(file);
         match copy(&file, Extent::Symbols) {
-            Err(error) => Answer::Refused(error.to_string()),
+            Err(error) => Reply::Refused(error.to_string()),
             Ok(Copy { memory, bytes, build_id, has_symbols }) => {
                 self.make_room(bytes);
                 let program = Program {
@@ -116,7 +116,7 @@ impl Reader {
                     tables: None,
                 };
                 self.files.insert(number, program);
-                Answer::Opened { build_id }
+                Reply::Opened { build_id }
             }
         }
     }
@@ -133,30 +133,30 @@ impl Reader {
         }
     }
 
-    fn rows(&mut self, number: u32, offsets: &[u64]) -> Answer {
+    fn rows(&mut self, number: u32, offsets: &[u64]) -> Reply {
         let Some(mut program) = self.files.remove(&number) else {
-            return Answer::Refused("the file was not handed over".to_owned());
+            return Reply::Refused("the file was not handed over".to_owned());
         };
         let tables = match program.tables.take() {
             Some(tables) => tables,
             None => Tables::read(&program.file).ok().inspect(|tables| self.make_room(tables.bytes())),
         };
         let rows = tables.as_ref().map_or_else(|| vec![None; offsets.len()], |tables| tables.rows(offsets));
-        let answer = Answer::Rows(rows);
+        let answer = Reply::Rows(rows);
         program.tables = Some(tables);
         self.files.insert(number, program);
         answer
     }
 
-    fn names(&mut self, number: u32, offsets: &[u64], lines: bool) -> Answer {
+    fn names(&mut self, number: u32, offsets: &[u64], lines: bool) -> Reply {
         let Some(mut program) = self.files.remove(&number) else {
-            return Answer::Refused("the file was not handed over".to_owned());
+            return Reply::Refused("the file was not handed over".to_owned());
         };
         let answer = self.names_of(&mut program, offsets, lines);
         self.files.insert(number, program);
         match answer {
-            Ok((names, left_out)) => Answer::Names { names, left_out },
-            Err(error) => Answer::Refused(error.to_string()),
+            Ok((names, left_out)) => Reply::Names { names, left_out },
+            Err(error) => Reply::Refused(error.to_string()),
         }
     }
 

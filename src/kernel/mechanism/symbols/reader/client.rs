@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
-use super::message::{Answer, Question};
+use super::message::{Question, Reply};
 use crate::host::message::{now, receive, send};
 use crate::mechanism::symbols::bounded::one_of_many;
 use crate::mechanism::symbols::named::Named;
@@ -121,11 +121,11 @@ impl Client {
         }
         let lines = lines && !self.no_lines.contains(&source.identity);
         match self.put(source, |file| Question::Names { file, offsets: offsets.to_vec(), lines })? {
-            Ok(Answer::Names { names, left_out }) if names.len() == offsets.len() => {
+            Ok(Reply::Names { names, left_out }) if names.len() == offsets.len() => {
                 let named = |(name, line)| Named { name, module: None, line };
                 Ok((names.into_iter().map(|names| names.into_iter().map(named).collect()).collect(), left_out))
             }
-            Ok(Answer::Refused(why)) => Err(self.refuse(source, why)),
+            Ok(Reply::Refused(why)) => Err(self.refuse(source, why)),
             Ok(_) => Err(self.refuse(source, "the process that reads symbols answers nonsense".to_owned())),
             Err(_) if lines => {
                 self.no_lines.insert(source.identity.clone());
@@ -155,10 +155,8 @@ impl Client {
             let is_slow = self.rows_took(source, now() - asked);
             let is_sound = |rows: &[Option<Row>]| rows.iter().flatten().all(Row::is_sound);
             match answer {
-                Ok(Answer::Rows(rows)) if !is_slow && rows.len() == offsets.len() && is_sound(&rows) => {
-                    all.extend(rows)
-                }
-                Ok(Answer::Rows(_)) if is_slow => {
+                Ok(Reply::Rows(rows)) if !is_slow && rows.len() == offsets.len() && is_sound(&rows) => all.extend(rows),
+                Ok(Reply::Rows(_)) if is_slow => {
                     self.no_rows.insert(source.identity.clone());
                     return Err("its unwind tables took too long".to_owned());
                 }
@@ -188,7 +186,7 @@ impl Client {
     }
 
     /// Asks about a file, once more if something else has ended the process meanwhile.
-    fn put(&mut self, source: &Source<'_>, question: impl Fn(u32) -> Question) -> Result<io::Result<Answer>, Why> {
+    fn put(&mut self, source: &Source<'_>, question: impl Fn(u32) -> Question) -> Result<io::Result<Reply>, Why> {
         loop {
             let file = self.hand_over(source)?;
             match self.ask(source, &question(file), None) {
@@ -218,8 +216,8 @@ impl Client {
         let number = u32::try_from(process.files.len()).unwrap_or(u32::MAX);
         let file = (source.open)().map_err(|error| error.to_string())?;
         let build_id = match self.ask(source, &Question::Open { file: number }, Some(&file)) {
-            Ok(Answer::Opened { build_id }) => build_id,
-            Ok(Answer::Refused(why)) => return Err(self.refuse(source, why)),
+            Ok(Reply::Opened { build_id }) => build_id,
+            Ok(Reply::Refused(why)) => return Err(self.refuse(source, why)),
             Ok(_) => return Err(self.refuse(source, "the process that reads symbols answers nonsense".to_owned())),
             Err(error) if error.kind() == KILLED => return self.hand_over(source),
             Err(error) => return Err(self.refuse(source, ended(&error))),
@@ -254,11 +252,11 @@ impl Client {
     }
 
     /// Asks; a process that does not answer in time, or in words, is thrown away.
-    fn ask(&mut self, source: &Source<'_>, question: &Question, file: Option<&OwnedFd>) -> io::Result<Answer> {
+    fn ask(&mut self, source: &Source<'_>, question: &Question, file: Option<&OwnedFd>) -> io::Result<Reply> {
         let patience = self.patience(source.owner);
         let Some(process) = &self.process else { return Err(io::ErrorKind::NotConnected.into()) };
         let outcome = send(&process.socket, question, file.map(OwnedFd::as_fd))
-            .and_then(|()| receive::<Answer>(&process.socket, Some(patience)));
+            .and_then(|()| receive::<Reply>(&process.socket, Some(patience)));
         if let Err(error) = &outcome {
             let is_slow = error.kind() == io::ErrorKind::WouldBlock;
             let process = self.process.take();

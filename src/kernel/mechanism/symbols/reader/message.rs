@@ -15,7 +15,7 @@ pub(super) enum Question {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) enum Answer {
+pub(super) enum Reply {
     /// The file can be asked about.
     Opened { build_id: Option<Vec<u8>> },
     /// For each offset the functions, outermost first, each with its line (`FILE:LINE`); and why debug information was left out, if it was.

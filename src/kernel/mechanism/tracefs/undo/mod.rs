@@ -35,7 +35,7 @@ pub(super) enum Owed {
 
 /// What is registered with the process, a line each.
 #[derive(Debug, Serialize, Deserialize)]
-enum Told {
+enum Notice {
     Made(Owed),
     Gone(Owed),
 }
@@ -73,22 +73,22 @@ fn lock() -> MutexGuard<'static, Debts> {
 impl Debts {
     fn add(&mut self, what: Owed) {
         self.owed.push(what.clone());
-        if self.process.is_some() && self.tell(&Told::Made(what)).is_ok() {
+        if self.process.is_some() && self.tell(&Notice::Made(what)).is_ok() {
             return;
         }
         // One that was killed is replaced, and told all.
         self.process = process::start().ok();
         for what in self.owed.clone() {
-            let _ = self.tell(&Told::Made(what));
+            let _ = self.tell(&Notice::Made(what));
         }
     }
 
     fn remove(&mut self, what: &Owed) {
         self.owed.retain(|other| other != what);
         if !self.owed.is_empty() {
-            let _ = self.tell(&Told::Gone(what.clone()));
+            let _ = self.tell(&Notice::Gone(what.clone()));
         } else if let Some((mut child, mut pipe)) = self.process.take() {
-            let _ = put(&mut pipe, &Told::Gone(what.clone()));
+            let _ = put(&mut pipe, &Notice::Gone(what.clone()));
             drop(pipe);
             // It ends at once; on a host that is short of everything it is not waited for.
             for _ in 0..LOOKS {
@@ -103,14 +103,14 @@ impl Debts {
         }
     }
 
-    fn tell(&mut self, what: &Told) -> io::Result<()> {
+    fn tell(&mut self, what: &Notice) -> io::Result<()> {
         let Some((_, pipe)) = &mut self.process else { return Err(io::ErrorKind::NotConnected.into()) };
         put(pipe, what)
     }
 }
 
 /// A line is shorter than a pipe takes in one piece.
-fn put(pipe: &mut ChildStdin, what: &Told) -> io::Result<()> {
+fn put(pipe: &mut ChildStdin, what: &Notice) -> io::Result<()> {
     let mut line = serde_json::to_vec(what)?;
     line.push(b'\n');
     pipe.write_all(&line)

@@ -9,7 +9,7 @@ use std::process::{Child, ChildStdin, Command, ExitCode, Stdio};
 use rustix::time::Timespec;
 
 use super::super::{global, probe_events};
-use super::{HELPER_ARGUMENT, Owed, Told};
+use super::{HELPER_ARGUMENT, Notice, Owed};
 use crate::host::rights::{Phase, narrow};
 use crate::host::{Control, Host};
 
@@ -57,8 +57,8 @@ fn listen(input: impl BufRead) -> Vec<Owed> {
     for line in input.lines() {
         // rdiag may have been killed within a line, whose thing it has not made yet.
         match line.ok().and_then(|line| serde_json::from_str(&line).ok()) {
-            Some(Told::Made(what)) => owed.push(what),
-            Some(Told::Gone(what)) => owed.retain(|other| *other != what),
+            Some(Notice::Made(what)) => owed.push(what),
+            Some(Notice::Gone(what)) => owed.retain(|other| *other != what),
             None => break,
         }
     }
@@ -99,16 +99,16 @@ mod tests {
         Owed::Instance { directory: format!("t/instances/{name}") }
     }
 
-    fn line(told: &Told) -> String {
+    fn line(told: &Notice) -> String {
         serde_json::to_string(told).unwrap() + "\n"
     }
 
     #[test]
     fn what_was_made_and_not_undone_is_known_up_to_where_rdiag_was_killed() {
         let events = || Owed::Events { place: "t".into(), group: "rdiag_1_2_0".into() };
-        let made = |what| line(&Told::Made(what));
+        let made = |what| line(&Notice::Made(what));
         let told =
-            [made(events()), made(instance("a")), made(instance("b")), line(&Told::Gone(instance("a")))].concat();
+            [made(events()), made(instance("a")), made(instance("b")), line(&Notice::Gone(instance("a")))].concat();
         assert_eq!(listen(told.as_bytes()), [instance("b"), events()]);
         let cut = told + made(instance("c")).split_at(20).0;
         assert_eq!(listen(cut.as_bytes()), [instance("b"), events()]);
