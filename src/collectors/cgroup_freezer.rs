@@ -54,7 +54,6 @@ const METRICS: &[MetricDef] = &[
         caveat: "A frozen group within a frozen group is part of that. A group that is still freezing does not count.",
         manual: MANUAL,
         deed: Some(Deed { verb: "held", of: "the frozen tasks", ..Deed::USUAL }),
-        ..MetricDef::EMPTY
     },
 ];
 

@@ -79,7 +79,6 @@ const METRICS: &[MetricDef] = &[
         caveat: CAVEAT_OF_PROCESS,
         manual: "ls /proc/PID/fd | wc -l",
         deed: Some(Deed { verb: "held", of: "the open files", ..Deed::USUAL }),
-        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "fd.process_limit.count",

@@ -40,7 +40,6 @@ const METRICS: &[MetricDef] = &[
         caveat: "Counts, not time: one storage interrupt may cost more than a hundred of the timer's.",
         manual: "watch -d cat /proc/interrupts",
         deed: Some(Deed { verb: "raised", of: "the interrupts", ..Deed::USUAL }),
-        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "interrupts.core.per_second",
@@ -106,7 +105,6 @@ const METRICS: &[MetricDef] = &[
         caveat: "Soft interrupts that run at once are not in it.",
         manual: "pidstat -C ksoftirqd 1 10",
         deed: Some(Deed { verb: "used", of: "the CPU time of ksoftirqd", ..Deed::USUAL }),
-        ..MetricDef::EMPTY
     },
 ];
 

@@ -49,7 +49,6 @@ const METRICS: &[MetricDef] = &[
         caveat: "From looks at the queue: what waits for less than the time between two of them is mostly missed.",
         manual: MANUAL,
         deed: Some(Deed { verb: "had", of: "the waiting in accept queues", ..Deed::USUAL }),
-        ..MetricDef::EMPTY
     },
 ];
 

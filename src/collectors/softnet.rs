@@ -101,7 +101,6 @@ const METRICS: &[MetricDef] = &[
         caveat: BACKLOG_ONLY,
         manual: MANUAL,
         deed: Some(Deed { verb: "had", of: "the drops at full backlogs", ..Deed::USUAL }),
-        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "network.softnet.core_squeezed.per_second",
@@ -112,7 +111,6 @@ const METRICS: &[MetricDef] = &[
         caveat: SQUEEZED,
         manual: MANUAL,
         deed: Some(Deed { verb: "had", of: "the receive rounds that were cut off", ..Deed::USUAL }),
-        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "network.softnet.backlog.ratio",

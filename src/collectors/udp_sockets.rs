@@ -33,7 +33,6 @@ const METRICS: &[MetricDef] = &[MetricDef {
     caveat: "A socket that was closed before the window ended is not seen.",
     manual: "ss -ulnpm (skmem: d); cat /proc/net/udp (drops)",
     deed: Some(Deed { verb: "lost", of: "the dropped UDP datagrams", ..Deed::USUAL }),
-    ..MetricDef::EMPTY
 }];
 
 /// So many sockets, those with the most drops, are recorded.

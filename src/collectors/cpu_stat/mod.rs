@@ -211,7 +211,6 @@ const METRICS: &[MetricDef] = &[
         caveat: "Sampled by the tick unless the kernel accounts interrupt time: may read 0 while interrupts eat CPU.",
         manual: "mpstat -P ALL 1 10",
         deed: Some(Deed { verb: "took", of: "the interrupt time of all CPUs", ..Deed::USUAL }),
-        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "cpu.core.softirq.ratio",

@@ -57,7 +57,6 @@ const METRICS: &[MetricDef] = &[
         caveat: "A file that several processes have open is counted for the one with the lowest id.",
         manual: "ls -l /proc/PID/fd | grep deleted",
         deed: Some(Deed { verb: "held", of: "the space of deleted files", ..Deed::USUAL }),
-        ..MetricDef::EMPTY
     },
 ];
 

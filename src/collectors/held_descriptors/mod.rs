@@ -125,7 +125,6 @@ const METRICS: &[MetricDef] = &[
         caveat: "The five processes with the most.",
         manual: "find /proc/[0-9]*/fd -lname '/dev/*ptmx' | cut -d/ -f3 | sort | uniq -c | sort -n",
         deed: Some(Deed { verb: "held", of: "the pseudo-terminals", ..Deed::USUAL }),
-        ..MetricDef::EMPTY
     },
 ];
 

@@ -93,7 +93,6 @@ pub(super) const METRICS: &[MetricDef] = &[
         caveat: "Packets sent into a peer that is down count too.",
         manual: "ip -s link",
         deed: Some(Deed { verb: "made", of: "the drops of virtual interfaces", ..Deed::USUAL }),
-        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "network.interface.speed.bytes_per_second",

@@ -134,7 +134,6 @@ pub(super) const METRICS: &[MetricDef] = &[
         caveat: "The five types with the most.",
         manual: "findmnt -n -o FSTYPE | sort | uniq -c | sort -n",
         deed: Some(Deed { verb: "had", of: "the mounts", ..Deed::USUAL }),
-        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "tasks.ptys.ratio",
@@ -172,6 +171,5 @@ pub(super) const METRICS: &[MetricDef] = &[
         caveat: "Looked for only from 70 % of fs.aio-max-nr on. A ring is rounded up to whole pages.",
         manual: "grep -c '/\\[aio\\]' /proc/[0-9]*/maps",
         deed: Some(Deed { verb: "had", of: "the rings for asynchronous I/O", ..Deed::USUAL }),
-        ..MetricDef::EMPTY
     },
 ];

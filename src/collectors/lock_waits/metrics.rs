@@ -54,7 +54,6 @@ pub(super) const METRICS: &[MetricDef] = &[
             alone: Some(("had", "threads that waited for one lock")),
             ..Deed::USUAL
         }),
-        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "lock.threads.count",

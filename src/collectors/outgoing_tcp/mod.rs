@@ -92,7 +92,6 @@ const METRICS: &[MetricDef] = &[
         caveat: "The 64 destinations with the most.",
         manual: SYN_SENT,
         deed: Some(Deed { verb: "made", of: "the unanswered connection attempts", ..Deed::USUAL }),
-        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "network.ports.ratio",
@@ -131,7 +130,6 @@ const METRICS: &[MetricDef] = &[
         caveat: AT_LEAST,
         manual: PORTS,
         deed: Some(Deed { verb: "had", of: "the outgoing connections", ..Deed::USUAL }),
-        ..MetricDef::EMPTY
     },
 ];
 

@@ -33,7 +33,6 @@ pub(super) const METRICS: &[MetricDef] = &[
             unused: "Not used (idle, iowait, steal)",
             ..Deed::USUAL
         }),
-        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "process.cpu.ratio",
@@ -44,7 +43,6 @@ pub(super) const METRICS: &[MetricDef] = &[
         caveat: "Above 1 with several threads. Counted in ticks: 1 % of a CPU is the least that shows in a second.",
         manual: "pidstat -u 1 10",
         deed: Some(Deed { verb: "used", of: "the busy CPU time", alone: Some(("used", "of CPU time")), ..Deed::USUAL }),
-        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "process.unseen_cpu.ratio",
@@ -69,7 +67,6 @@ pub(super) const METRICS: &[MetricDef] = &[
             alone: Some(("waited", "for a CPU")),
             ..Deed::USUAL
         }),
-        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "process.read.bytes",
@@ -85,7 +82,6 @@ pub(super) const METRICS: &[MetricDef] = &[
             alone: Some(("read", "from storage")),
             ..Deed::USUAL
         }),
-        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "process.write.bytes",
@@ -101,7 +97,6 @@ pub(super) const METRICS: &[MetricDef] = &[
             alone: Some(("wrote", "to storage")),
             ..Deed::USUAL
         }),
-        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "process.resident.bytes",
@@ -121,7 +116,6 @@ pub(super) const METRICS: &[MetricDef] = &[
             unused: "Available",
             ..Deed::USUAL
         }),
-        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "process.resident_growth.bytes",
@@ -132,7 +126,6 @@ pub(super) const METRICS: &[MetricDef] = &[
         caveat: "Pages that came back from swap count as growth.",
         manual: "pidstat -r 1 10",
         deed: Some(Deed { verb: "made", of: "the growth of resident memory", ..Deed::USUAL }),
-        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "process.swap.bytes",
@@ -143,7 +136,6 @@ pub(super) const METRICS: &[MetricDef] = &[
         caveat: "Shared memory is not in it.",
         manual: "grep VmSwap /proc/PID/status",
         deed: Some(Deed { verb: "had", of: "the swapped-out memory", ..Deed::USUAL }),
-        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "process.major_faults.count",
@@ -154,7 +146,6 @@ pub(super) const METRICS: &[MetricDef] = &[
         caveat: "Mapped files being read for the first time count as well as swapped-out memory.",
         manual: "pidstat -r 1 10",
         deed: Some(Deed { verb: "took", of: "the major page faults", ..Deed::USUAL }),
-        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "process.minor_faults.count",
@@ -165,7 +156,6 @@ pub(super) const METRICS: &[MetricDef] = &[
         caveat: "Normal for every process that allocates memory.",
         manual: "pidstat -r 1 10",
         deed: Some(Deed { verb: "took", of: "the minor page faults", ..Deed::USUAL }),
-        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "process.threads.count",
@@ -176,7 +166,6 @@ pub(super) const METRICS: &[MetricDef] = &[
         caveat: "The level at the end of the window.",
         manual: "ps -eo pid,nlwp,comm --sort=-nlwp",
         deed: Some(Deed { verb: "had", of: "the threads", ..Deed::USUAL }),
-        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "process.switches.voluntary.count",
@@ -187,7 +176,6 @@ pub(super) const METRICS: &[MetricDef] = &[
         caveat: "The main thread only.",
         manual: "pidstat -w 1 10",
         deed: Some(Deed { verb: "made", of: "the voluntary context switches", ..Deed::USUAL }),
-        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "process.switches.involuntary.count",
@@ -198,7 +186,6 @@ pub(super) const METRICS: &[MetricDef] = &[
         caveat: "The main thread only.",
         manual: "pidstat -w 1 10",
         deed: Some(Deed { verb: "made", of: "the involuntary context switches", ..Deed::USUAL }),
-        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "process.zombie_children.count",
@@ -209,7 +196,6 @@ pub(super) const METRICS: &[MetricDef] = &[
         caveat: "Only the ten parents with the most.",
         manual: "ps -eo ppid,stat | awk '$2 ~ /^Z/ {print $1}' | sort | uniq -c | sort -rn",
         deed: Some(Deed { verb: "had", of: "the zombies as children", ..Deed::USUAL }),
-        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "tasks.processes.count",

@@ -66,7 +66,6 @@ const METRICS: &[MetricDef] = &[
         caveat: "The first 20 by id.",
         manual: MANUAL,
         deed: Some(Deed { state: Some("is stopped"), ..Deed::USUAL }),
-        ..MetricDef::EMPTY
     },
     MetricDef {
         id: "tasks.stopped_listener.count",
@@ -78,7 +77,6 @@ const METRICS: &[MetricDef] = &[
                  the same socket.",
         manual: MANUAL,
         deed: Some(Deed { state: Some("is stopped"), ..Deed::USUAL }),
-        ..MetricDef::EMPTY
     },
 ];
 

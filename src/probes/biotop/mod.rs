@@ -36,7 +36,6 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
             caveat: "Background writes count for the kernel thread that writes them back.",
             manual: "biotop 10 1",
             deed: Some(Deed { verb: "had", of: "the time of requests in the device", is_by_file: true, ..Deed::USUAL }),
-            ..MetricDef::EMPTY
         },
         MetricDef {
             id: "biotop.io.bytes",

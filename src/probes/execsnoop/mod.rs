@@ -70,7 +70,6 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
             caveat: "A process whose parent ended first is attributed to the process that adopted it.",
             manual: "execsnoop-bpfcc; perf trace -a -e execve",
             deed: Some(Deed { verb: "started", of: "the short-lived processes", ..Deed::USUAL }),
-            ..MetricDef::EMPTY
         },
     ],
     start,

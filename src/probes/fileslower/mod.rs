@@ -59,7 +59,6 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
             caveat: "Several of its threads at once count several times.",
             manual: "fileslower 10",
             deed: Some(Deed { verb: "did", of: "the waiting in slow file operations", ..Deed::USUAL }),
-            ..MetricDef::EMPTY
         },
     ],
     start,

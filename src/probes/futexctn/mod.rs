@@ -65,7 +65,6 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
                 alone: Some(("waited", "for one lock")),
                 ..Deed::USUAL
             }),
-            ..MetricDef::EMPTY
         },
     ],
     start,

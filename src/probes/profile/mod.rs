@@ -102,7 +102,6 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
                      the one that holds them.",
             manual: "perf record -a -F 99 -- sleep 10; perf report --no-children",
             deed: Some(Deed { verb: "took", of: "the sampled CPU time", ..Deed::USUAL }),
-            ..MetricDef::EMPTY
         },
         MetricDef {
             id: "profile.process_cpu.seconds",
@@ -114,7 +113,6 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
                      events.",
             manual: "perf record -a -F 99 -- sleep 10; perf report --sort pid,comm",
             deed: Some(Deed { verb: "used", of: "the sampled CPU time", ..Deed::USUAL }),
-            ..MetricDef::EMPTY
         },
         MetricDef {
             id: "profile.process_kernel.ratio",

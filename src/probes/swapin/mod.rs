@@ -43,7 +43,6 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
             caveat: "The processes that lost most; the others are summed up. Who waits need not be who took the memory.",
             manual: MANUAL,
             deed: Some(Deed { verb: "did", of: "the waiting for swap-in", ..Deed::USUAL }),
-            ..MetricDef::EMPTY
         },
     ],
     start,

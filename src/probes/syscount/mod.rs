@@ -72,7 +72,6 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
             caveat: "The processes that made most; the others are summed up.",
             manual: "perf stat -e raw_syscalls:sys_exit -p PID sleep 10",
             deed: Some(Deed { verb: "made", of: "the system calls", ..Deed::USUAL }),
-            ..MetricDef::EMPTY
         },
         MetricDef {
             id: "syscount.call_errors.per_second",

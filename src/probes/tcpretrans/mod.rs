@@ -51,7 +51,6 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
             caveat: "Who holds a socket is looked up afterwards.",
             manual: MANUAL,
             deed: Some(Deed { verb: "had", of: "the retransmitted segments", ..Deed::USUAL }),
-            ..MetricDef::EMPTY
         },
     ],
     start,

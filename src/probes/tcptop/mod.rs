@@ -45,7 +45,6 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
             caveat: "Without headers; retransmissions count once.",
             manual: MANUAL,
             deed: Some(Deed { verb: "carried", of: "the traffic of TCP", ..Deed::USUAL }),
-            ..MetricDef::EMPTY
         },
     ],
     start,
