@@ -234,7 +234,7 @@ fn a_bit_in_a_tail_costs_one_sample_but_for_names() {
 #[test]
 #[expect(clippy::disallowed_methods, reason = "files of the source tree")]
 fn what_fuzzing_begins_with_is_what_the_recorder_writes() {
-    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus/history");
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/history");
     let small = without_idle(block(3));
     let pieces = |bytes: &[u8]| frame::read(bytes, &mut Vec::new());
     let (tail, _) = tail(&small);

@@ -52,7 +52,7 @@ mod tests {
 
     #[expect(clippy::disallowed_methods, reason = "the sources of rdiag, not the host")]
     fn files(folder: &str) -> Vec<String> {
-        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(folder);
         let names = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
         let mut names: Vec<String> = names.map(|name| name.to_string_lossy().into_owned()).collect();
         names.retain(|name| name.ends_with(".yaml"));
