@@ -118,7 +118,7 @@ impl Collect for Psi {
                 }
             };
             for (line, series) in lines {
-                match Pressure::parse(text.as_bytes(), line).and_then(|stalls| stalls.total) {
+                match Pressure::parse(text.as_bytes(), line).and_then(Pressure::total) {
                     Some(microseconds) => {
                         seen = true;
                         out.count(series, "", microseconds);

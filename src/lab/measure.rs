@@ -147,7 +147,7 @@ fn ends(host: &Host, subject: &Subject, groups: &[u32]) -> Ends {
     let stat = host.read("proc/stat").unwrap_or_default();
     let total = |resource: &str| {
         let text = host.read(&format!("proc/pressure/{resource}")).ok()?;
-        Pressure::parse(text.as_bytes(), "some")?.total
+        Pressure::parse(text.as_bytes(), "some")?.total()
     };
     let disk = subject.disk.and_then(|(major, minor)| host.read(&format!("sys/dev/block/{major}:{minor}/stat")).ok());
     let vmstat = host.read("proc/vmstat").unwrap_or_default();

@@ -6,7 +6,7 @@ pub fn field<'t>(text: &'t str, name: &str) -> Option<&'t str> {
     text.lines().find_map(|line| line.strip_prefix(name)).map(str::trim)
 }
 
-/// Lines such as `pswpin 12`, of /proc/vmstat and of control groups; anything else is left out.
+/// Lines such as `pswpin 12`, of /proc/vmstat; anything else is left out.
 pub fn counters(text: &str) -> impl Iterator<Item = (&str, u64)> {
     text.lines().filter_map(|line| {
         let (name, value) = line.split_once(' ')?;

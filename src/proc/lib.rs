@@ -1,8 +1,9 @@
 //! What files of /proc say: text in, numbers with units out. Nothing here reads a file, and every parser is total: what it cannot
-//! understand is none. One place for each file that several rooms read; a file that one collector reads is parsed by that collector.
+//! understand is none. One place for the files that several rooms read; a file that one collector reads is parsed by that collector.
 //!
-//! What is read for each process and sample is taken as bytes, allocates nothing and stops at the last field that was asked for: a file
-//! that a sandbox cuts short still gives the fields before. The fuzz target `proc` reaches all of it through the collectors.
+//! What is read of each thread and sample ([`TaskStat`], `process::schedstat`) is taken as bytes, allocates nothing and stops at the last
+//! field that was asked for: a file that a sandbox cuts short still gives the fields before. The fuzz target `proc` reaches most of it
+//! through the collectors; what it does not reach is tried with any text by a test of its own.
 //!
 //! Of the other files the crate procfs (0.18) parses what it parses line by line, without a panic, and without losing what is told here:
 //!

@@ -22,7 +22,7 @@ pub fn swaps(text: &str) -> impl Iterator<Item = Swap> {
     text.lines().skip(1).filter_map(swap)
 }
 
-/// `name type size used priority`, from the right: a removed file leaves a blank and a word behind its name.
+/// `name type size used priority`, from the right: of blanks in a name the kernel escapes only some.
 fn swap(line: &str) -> Option<Swap> {
     let mut fields = line.split_whitespace().rev();
     let priority = fields.next()?.parse().ok()?;

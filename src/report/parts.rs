@@ -27,7 +27,7 @@ pub struct Parts<'p> {
     pub titles: &'p dyn Fn(&str) -> Option<&'static MetricDef>,
     /// What a probe is about, by its id.
     pub probes: &'p dyn Fn(&str) -> Option<ProbeTexts>,
-    /// The levels of a rule's conditions, by its id.
+    /// The levels of a rule's conditions, by its id: of every rule that has a finding.
     pub levels: &'p BTreeMap<String, Levels>,
     /// Whether the rules that explain a component of a task's time may be what is behind it.
     pub may_be_behind: &'p dyn Fn(&ComponentRow) -> bool,

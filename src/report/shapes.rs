@@ -43,7 +43,7 @@ pub(super) trait ShapeWriter {
         }
     }
 
-    /// An output as it was measured. It may be as large as a profile, so that rows and stacks are not copied.
+    /// An output as it was measured. It may be as large as a profile, so that tables and stacks are not copied.
     fn measured(&mut self, output: &Output) {
         match output {
             Output::Histogram(histogram) => self.histogram(&distributions(histogram, usize::MAX)),

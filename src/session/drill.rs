@@ -308,7 +308,7 @@ impl<'s, 'e, 'r: 'e> Follow for FirstFollower<'s, 'e, 'r, '_> {
 fn is_calm(host: &SharedHost) -> bool {
     let stalled = |of: &str| {
         let text = host.read(&format!("/proc/pressure/{of}")).ok()?;
-        Pressure::parse(text.as_bytes(), "some")?.avg10
+        Pressure::parse(text.as_bytes(), "some")?.avg10()
     };
     !host.is_recorded() && ["memory", "io"].into_iter().all(|of| stalled(of).is_some_and(|percent| percent < CALM))
 }

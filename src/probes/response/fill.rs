@@ -53,7 +53,7 @@ pub(super) type PartKey = (Component, String, String);
 pub(super) fn ledger(source: Source<'_>, symbols: &mut Symbols) -> Ledger {
     let Source { host, settings, records, stacks, tops, samples, polls, began, ended, watched, stolen } = source;
     let devices = Devices::read(host);
-    let without_swap = host.read("proc/swaps").is_ok_and(|text| rdiag_proc::swaps(&text).next().is_none());
+    let without_swap = host.read("proc/swaps").is_ok_and(|text| text.lines().nth(1).is_none());
     symbols.settle(host);
     let mut ledger = Ledger { level: Level::L3, began: seconds(began), ended: seconds(ended), ..Ledger::default() };
     let mut classes = Classes::new(symbols, stacks, tops, without_swap, &records);

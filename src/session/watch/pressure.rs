@@ -122,7 +122,7 @@ struct Stalls {
 impl Stalls {
     fn parse(text: &str, line: &str) -> Option<Self> {
         let line = rdiag_proc::Pressure::parse(text.as_bytes(), line)?;
-        Some(Self { total: line.total?, minute: line.avg60? / 100.0 })
+        Some(Self { total: line.total()?, minute: line.avg60()? / 100.0 })
     }
 }
 

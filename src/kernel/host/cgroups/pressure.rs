@@ -48,11 +48,11 @@ impl Pressures {
 /// Both totals of a file. Before Linux 5.13 that of the CPU has no line `full`: then it is whole, and there is nothing to mend.
 fn both(text: &str, resource: &str) -> Result<(u64, u64), Unavailable> {
     let [some, full] = ["some", "full"].map(|kind| Pressure::parse(text.as_bytes(), kind));
-    let Some(some) = some.and_then(|line| line.total) else {
+    let Some(some) = some.and_then(Pressure::total) else {
         return Err(Unavailable::new(Reason::Malformed, "lacks a line `some`"));
     };
-    match full {
-        Some(Pressure { total: Some(full), .. }) => Ok((some, full)),
+    match full.map(Pressure::total) {
+        Some(Some(full)) => Ok((some, full)),
         None if resource == "cpu" => {
             let gap = Unavailable::new(Reason::Absent, "has no line `full` before Linux 5.13");
             Err(gap.with_remedy("a kernel of version 5.13 or later"))
