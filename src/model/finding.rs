@@ -114,6 +114,12 @@ impl Past {
     }
 }
 
+/// Whether a metric counts what happened before the window, too.
+#[must_use]
+pub fn counts_the_past(metric: &str) -> bool {
+    Past::of(metric).is_some()
+}
+
 /// The conditions of a rule as data, as far as they are comparisons with numbers.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Levels {

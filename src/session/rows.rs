@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::roles::{dimension_of, is_fleeting, process_name, role};
 use super::setup;
 use crate::session::analyze::Analysis;
-use rdiag_model::finding::Past;
+use rdiag_model::finding::counts_the_past;
 use rdiag_model::quantity::bytes;
 use rdiag_model::rows::{FORMAT_VERSION, FactRow, FindingRow, Key, ReadingRow, Row, RunRow};
 use rdiag_model::{Facts, Finding, Kind, Metrics, Reading, Recording, Report, Stats, Status, Unit};
@@ -13,7 +13,7 @@ use rdiag_model::{Facts, Finding, Kind, Metrics, Reading, Recording, Report, Sta
 /// Whether hosts are compared by a metric. Of what is counted since the kernel started, there is the more the longer a host is up.
 #[must_use]
 pub fn is_compared(metric: &str, dimension: Option<&str>) -> bool {
-    !is_fleeting(dimension) && Past::of(metric).is_none() && !metric.contains("uptime")
+    !is_fleeting(dimension) && !counts_the_past(metric) && !metric.contains("uptime")
 }
 
 /// Metrics that count errors, as rules cite them.
