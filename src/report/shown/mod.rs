@@ -35,7 +35,7 @@
 //! text.push(Shown::<Markdown>::text(&name));
 //! ```
 //!
-//! [`shown!`](crate::shown) fills in a sentence as `format!` does. Its own text can name no variable:
+//! [`shown!`](macro@crate::shown) fills in a sentence as `format!` does. Its own text can name no variable:
 //!
 //! ```
 //! # use rdiag_report::shown::{Shown, Terminal};
@@ -118,7 +118,7 @@ impl<M> Shown<M> {
     }
 
     /// A sentence of rdiag with pieces in the places of `{}`, `{:>9}`, `{:<9}` and `{:.1}`, which mean what they mean in `format!`.
-    /// [`shown!`](crate::shown) sees that there are as many places as pieces.
+    /// [`shown!`](macro@crate::shown) sees that there are as many places as pieces.
     #[must_use]
     pub fn filled<const N: usize>(sentence: &'static str, pieces: [Piece<'_, M>; N]) -> Self {
         Self::made(piece::fill(sentence, &pieces))
