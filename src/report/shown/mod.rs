@@ -39,20 +39,20 @@
 //!
 //! ```
 //! # use rdiag_report::shown::{Shown, Terminal};
-//! let text: Shown<Terminal> = rdiag::shown!("{:>4} of {}", 3, Shown::<Terminal>::seen("x\n"));
+//! let text: Shown<Terminal> = rdiag_report::shown!("{:>4} of {}", 3, Shown::<Terminal>::seen("x\n"));
 //! assert_eq!(&*text, "   3 of x\\n");
 //! ```
 //!
 //! ```compile_fail
 //! # use rdiag_report::shown::{Shown, Terminal};
 //! let name = String::from("x");
-//! let text: Shown<Terminal> = rdiag::shown!("{name}");
+//! let text: Shown<Terminal> = rdiag_report::shown!("{name}");
 //! ```
 //!
 //! ```compile_fail,E0277
 //! # use rdiag_report::shown::{Shown, Terminal};
 //! let name = String::from("x");
-//! let text: Shown<Terminal> = rdiag::shown!("{}", name);
+//! let text: Shown<Terminal> = rdiag_report::shown!("{}", name);
 //! ```
 
 mod html;
