@@ -3,7 +3,6 @@
 use std::collections::{BTreeSet, HashMap};
 
 use rdiag_kernel::host::{Host, socket_owners};
-use rdiag_model::probe::Cell;
 
 /// Sockets that are remembered; then all are forgotten.
 const MOST: usize = 10_000;
@@ -41,11 +40,11 @@ impl Owners {
     }
 
     /// Name and process id. A socket without an inode has no process: it is closed, not accepted yet, or the kernel's.
-    pub(super) fn cells(&self, inode: u64) -> [Cell; 2] {
+    pub(super) fn of(&self, inode: u64) -> [Option<String>; 2] {
         match self.known.get(&inode) {
-            Some(Some((pid, name))) => [name.as_str().into(), pid.to_string().into()],
-            _ if inode == 0 => ["(no process)".into(), Cell::Unknown(())],
-            _ => [Cell::Unknown(()), Cell::Unknown(())],
+            Some(Some((pid, name))) => [Some(name.clone()), Some(pid.to_string())],
+            _ if inode == 0 => [Some("(no process)".to_owned()), None],
+            _ => [None, None],
         }
     }
 }
@@ -66,8 +65,8 @@ mod tests {
         let host = Host::recorded(tree.path(), HostSpec::default());
         let mut owners = Owners::new(host.now());
         owners.learn(&host, [77, 78, 0]);
-        assert_eq!(owners.cells(77), ["web".into(), "30".into()]);
-        assert_eq!(owners.cells(78), [Cell::Unknown(()), Cell::Unknown(())]);
-        assert_eq!(owners.cells(0), ["(no process)".into(), Cell::Unknown(())]);
+        assert_eq!(owners.of(77), ["web", "30"].map(|text| Some(text.to_owned())));
+        assert_eq!(owners.of(78), [None, None]);
+        assert_eq!(owners.of(0), [Some("(no process)".to_owned()), None]);
     }
 }

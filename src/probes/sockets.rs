@@ -10,7 +10,6 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use crate::def::{Context, ParamDef, ParamKind};
 use rdiag_kernel::mechanism::ebpf::{Global, words};
 use rdiag_model::Unavailable;
-use rdiag_model::probe::Cell;
 
 pub(super) const PORT: ParamDef = ParamDef {
     name: "port",
@@ -32,7 +31,7 @@ pub(super) fn globals(context: &Context<'_>) -> Result<Vec<Global>, Unavailable>
 
 /// `struct ends`, whose first word stands at this offset: local and remote end, as `192.0.2.1:80` or `[2001:db8::1]:80`. An
 /// IPv4 address in a socket of IPv6 is shown as what it is. A port of 0 is one that the socket did not have (yet).
-pub(super) fn ends(record: &[u8], at: usize) -> [Cell; 2] {
+pub(super) fn ends(record: &[u8], at: usize) -> [Option<String>; 2] {
     let word = |place: usize| words::word(record, at + place * 8);
     let family = word(0) >> 32;
     let end = |first: usize, port: u64| {
@@ -46,9 +45,9 @@ pub(super) fn ends(record: &[u8], at: usize) -> [Cell; 2] {
                     | u128::from(u64::from_be_bytes(word(first + 1).to_ne_bytes()));
                 IpAddr::V6(Ipv6Addr::from_bits(bytes)).to_canonical()
             }
-            _ => return Cell::Unknown(()),
+            _ => return None,
         };
-        SocketAddr::new(ip, (port & 0xffff) as u16).to_string().into()
+        Some(SocketAddr::new(ip, (port & 0xffff) as u16).to_string())
     };
     [end(1, word(0) >> 16), end(3, word(0))]
 }
@@ -90,16 +89,17 @@ mod tests {
         loopback[..4].copy_from_slice(&[127, 0, 0, 1]);
         let mut server = [0; 16];
         server[..4].copy_from_slice(&[192, 0, 2, 7]);
-        assert_eq!(ends(&record(2, loopback, server), 8), ["127.0.0.1:40000".into(), "192.0.2.7:443".into()]);
+        let told = |texts: [&str; 2]| texts.map(|text| Some(text.to_owned()));
+        assert_eq!(ends(&record(2, loopback, server), 8), told(["127.0.0.1:40000", "192.0.2.7:443"]));
         let v6: Ipv6Addr = "2001:db8::a:1".parse().unwrap();
         let mapped: Ipv6Addr = "::ffff:192.0.2.7".parse().unwrap();
         let both = ends(&record(10, v6.octets(), mapped.octets()), 8);
-        assert_eq!(both, ["[2001:db8::a:1]:40000".into(), "192.0.2.7:443".into()]);
+        assert_eq!(both, told(["[2001:db8::a:1]:40000", "192.0.2.7:443"]));
     }
 
     #[test]
     fn other_families_and_short_records_have_no_address() {
-        assert_eq!(ends(&record(1, [0; 16], [0; 16]), 8), [Cell::Unknown(()), Cell::Unknown(())]);
-        assert_eq!(ends(&[1, 2], 8), [Cell::Unknown(()), Cell::Unknown(())]);
+        assert_eq!(ends(&record(1, [0; 16], [0; 16]), 8), [None, None]);
+        assert_eq!(ends(&[1, 2], 8), [None, None]);
     }
 }

@@ -1,6 +1,7 @@
 //! Single events, as the programs of stream.h hand them on.
 
 use crate::def::{Probe, Taken};
+use crate::table::TableSpec;
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{Object, words};
 use rdiag_model::probe::{Cell, Column, Output, ProbeTable, Row};
@@ -25,18 +26,31 @@ impl Events {
         Self { began, ..Self::default() }
     }
 
-    /// Takes over what the ring holds; `each` makes an event's cells from its record, or keeps it for itself.
-    pub(super) fn drain(
+    /// Takes over what the ring holds; `each` makes an event of its record, or keeps it for itself.
+    pub(super) fn drain<E>(
         &mut self,
         object: &mut Object,
-        mut each: impl FnMut(&[u8]) -> Option<Vec<Cell>>,
+        spec: &TableSpec<'_, E>,
+        mut each: impl FnMut(&[u8]) -> Option<E>,
     ) -> Result<(), Unavailable> {
-        object.drain("events", MOST, |record| self.add(record, &mut each)).map(drop)
+        self.take_over(object, &mut |record| each(record).map(|event| spec.cells(&event)))
     }
 
-    /// One record, whose first word is its time in nanoseconds.
-    pub(super) fn add(&mut self, record: &[u8], each: &mut impl FnMut(&[u8]) -> Option<Vec<Cell>>) {
-        let Some(cells) = each(record) else { return };
+    fn take_over(
+        &mut self,
+        object: &mut Object,
+        cells: &mut dyn FnMut(&[u8]) -> Option<Vec<Cell>>,
+    ) -> Result<(), Unavailable> {
+        let each = |record: &[u8]| cells(record).into_iter().for_each(|cells| self.push(record, cells));
+        object.drain("events", MOST, each).map(drop)
+    }
+
+    /// One event and its record, whose first word is its time in nanoseconds.
+    pub(super) fn add<E>(&mut self, record: &[u8], event: &E, spec: &TableSpec<'_, E>) {
+        self.push(record, spec.cells(event));
+    }
+
+    fn push(&mut self, record: &[u8], cells: Vec<Cell>) {
         if self.rows.len() < ROWS {
             self.rows.push((words::word(record, 0), cells));
         } else {
@@ -44,8 +58,12 @@ impl Events {
         }
     }
 
-    /// The events in order of time, and forgets them; the first column is the time since the start.
-    pub(super) fn table(&mut self, id: &str, title: &str, columns: &[Column]) -> ProbeTable {
+    /// The events in order of time, and forgets them; before the columns of the table stands the time since the start.
+    pub(super) fn table<E>(&mut self, spec: &TableSpec<'_, E>) -> ProbeTable {
+        self.take(spec.empty().clone())
+    }
+
+    fn take(&mut self, mut table: ProbeTable) -> ProbeTable {
         let mut rows = std::mem::take(&mut self.rows);
         // Every CPU hands on its own events, so they come in order only nearly.
         rows.sort_by_key(|(at, _)| *at);
@@ -54,45 +72,54 @@ impl Events {
             instance: String::new(),
             cells: std::iter::once(seconds(at).into()).chain(cells).collect(),
         };
-        ProbeTable {
-            id: id.into(),
-            title: title.into(),
-            columns: std::iter::once(Column::number("time", "time", Unit::Seconds))
-                .chain(columns.iter().cloned())
-                .collect(),
-            rows: rows.into_iter().map(row).collect(),
-            others: std::mem::take(&mut self.others),
-            ..ProbeTable::default()
-        }
+        table.columns.insert(0, Column::number("time", "time", Unit::Seconds));
+        table.rows = rows.into_iter().map(row).collect();
+        table.others = std::mem::take(&mut self.others);
+        table
+    }
+}
+
+/// The task of an event.
+pub(super) struct Task {
+    pub(super) pid: u64,
+    pub(super) tid: u64,
+    comm: [u64; 2],
+}
+
+impl Task {
+    /// Process << 32 | thread in one word of a record, the name in two.
+    pub(super) fn read(record: &[u8], ids: usize, name: usize) -> Self {
+        let [ids, first, second] = [ids, name, name + 1].map(|at| words::word(record, at * 8));
+        Self { pid: ids >> 32, tid: ids & 0xffff_ffff, comm: [first, second] }
+    }
+
+    pub(super) fn name(&self) -> String {
+        words::text_of_words(&self.comm)
     }
 }
 
 /// A probe that hands on events and nothing else.
-pub(super) struct Lines {
+pub(super) struct Lines<E: 'static> {
     pub(super) object: Object,
     pub(super) events: Events,
-    /// Of the table.
-    pub(super) id: &'static str,
-    pub(super) title: &'static str,
-    /// But for the time, which comes first.
-    pub(super) columns: Vec<Column>,
-    /// The cells of a record, one for each column.
-    pub(super) line: fn(&[u8]) -> Vec<Cell>,
+    pub(super) spec: fn() -> TableSpec<'static, E>,
+    /// An event of its record.
+    pub(super) read: fn(&[u8]) -> E,
 }
 
-impl Probe for Lines {
+impl<E> Probe for Lines<E> {
     fn object(&self) -> Option<&Object> {
         Some(&self.object)
     }
 
     fn poll(&mut self, _: &Host) -> Result<(), Unavailable> {
-        let Self { object, events, line, .. } = self;
-        events.drain(object, |record| Some(line(record)))
+        let Self { object, events, spec, read } = self;
+        events.drain(object, &spec(), |record| Some(read(record)))
     }
 
     fn read(&mut self, host: &Host) -> Result<Taken, Unavailable> {
         self.poll(host)?;
-        let table = self.events.table(self.id, self.title, &self.columns);
+        let table = self.events.table(&(self.spec)());
         Ok(Taken { lost: lost(&mut self.object, &table)?, outputs: vec![Output::Events(table)], ..Taken::default() })
     }
 }
@@ -120,30 +147,33 @@ mod tests {
         at.to_ne_bytes()
     }
 
+    fn spec() -> TableSpec<'static, f64> {
+        TableSpec::<f64>::new("x", "…").number("n", "n", Unit::Count, |number| *number)
+    }
+
     #[test]
     fn events_are_in_order_of_time_and_a_reading_forgets_them() {
         let mut events = Events::new(5.0);
-        let mut each = |record: &[u8]| Some(vec![Cell::from(words::word(record, 0) as f64)]);
-        for at in [7_000_000_000, 6_000_000_000, 4_000_000_000] {
-            events.add(&record(at), &mut each);
+        for (at, number) in [(7_000_000_000, 1.0), (6_000_000_000, 2.0), (4_000_000_000, 3.0)] {
+            events.add(&record(at), &number, &spec());
         }
-        let table = events.table("x", "…", &[Column::number("n", "n", Unit::Count)]);
-        let times: Vec<&Cell> = table.rows.iter().map(|row| &row.cells[0]).collect();
-        assert_eq!(times, [&0.0.into(), &1.0.into(), &2.0.into()]);
-        assert!(table.rows.iter().all(|row| row.cells.len() == table.columns.len()));
-        assert!(events.table("x", "…", &[]).rows.is_empty());
+        let table = events.table(&spec());
+        let rows: Vec<&[Cell]> = table.rows.iter().map(|row| &row.cells[..]).collect();
+        assert_eq!(rows, [[0.0, 3.0], [1.0, 2.0], [2.0, 1.0]].map(|row| row.map(Cell::from)));
+        let columns: Vec<&str> = table.columns.iter().map(|column| column.id.as_str()).collect();
+        assert_eq!((table.id.as_str(), table.title.as_str(), &columns[..]), ("x", "…", &["time", "n"][..]));
+        assert!(events.table(&spec()).rows.is_empty());
     }
 
     #[test]
     fn events_beyond_what_a_reading_holds_are_counted_and_short_records_harm_nobody() {
         let mut events = Events::new(0.0);
         for at in 0..ROWS as u64 + 3 {
-            events.add(&record(at), &mut |_| Some(Vec::new()));
+            events.add(&record(at), &0.0, &spec());
         }
-        events.add(&[1], &mut |_| Some(Vec::new()));
-        events.add(&[], &mut |_| None);
-        let table = events.table("x", "…", &[]);
+        events.add(&[1], &0.0, &spec());
+        let table = events.table(&spec());
         assert_eq!((table.rows.len(), table.others), (ROWS, 4));
-        assert_eq!(events.table("x", "…", &[]).others, 0);
+        assert_eq!(events.table(&spec()).others, 0);
     }
 }

@@ -62,6 +62,11 @@ impl<'c, R: 'c> TableSpec<'c, R> {
         self.column(Column::number(id, title, unit), Box::new(move |row| number_cell(number(row).into())), true)
     }
 
+    /// A column whose cells are neither text nor a number in a unit: a stack, or the number that stands for it until it has names.
+    pub(crate) fn cell(self, id: &str, title: &str, cell: impl Fn(&R) -> Cell + 'c) -> Self {
+        self.column(Column::text(id, title), Box::new(cell), false)
+    }
+
     fn column(mut self, column: Column, cell: CellOf<'c, R>, is_summed: bool) -> Self {
         self.table.columns.push(column);
         self.cells.push((cell, is_summed));
@@ -91,7 +96,17 @@ impl<'c, R: 'c> TableSpec<'c, R> {
 
     /// One row.
     fn row(&self, of: &R) -> Row {
-        Row { instance: (self.instance)(of), cells: self.cells.iter().map(|(cell, _)| cell(of)).collect() }
+        Row { instance: (self.instance)(of), cells: self.cells(of) }
+    }
+
+    /// The cells of one row.
+    pub(crate) fn cells(&self, of: &R) -> Vec<Cell> {
+        self.cells.iter().map(|(cell, _)| cell(of)).collect()
+    }
+
+    /// The table without rows.
+    pub(crate) fn empty(&self) -> &ProbeTable {
+        &self.table
     }
 
     /// Counts one more row as left out, and adds it to the sums.

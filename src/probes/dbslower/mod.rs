@@ -5,9 +5,10 @@ mod servers;
 use self::servers::Watched;
 use super::stream::{self, Events};
 use crate::def::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
+use crate::table::TableSpec;
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{Global, Object, hist, include_bytes_aligned, words};
-use rdiag_model::probe::{Cell, Column, Histogram, Output};
+use rdiag_model::probe::{Histogram, Output};
 use rdiag_model::{Reason, Unavailable, Unit};
 
 pub(super) static PROBE: ProbeDef = ProbeDef {
@@ -102,12 +103,12 @@ impl Probe for DbSlower {
     }
 
     fn poll(&mut self, _: &Host) -> Result<(), Unavailable> {
-        self.events.drain(&mut self.object, |record| Some(line(record)))
+        self.events.drain(&mut self.object, &spec(), |record| Some(Statement::read(record)))
     }
 
     fn read(&mut self, host: &Host) -> Result<Taken, Unavailable> {
         self.poll(host)?;
-        let table = self.events.table("statements", "Slow statements", &columns());
+        let table = self.events.table(&spec());
         let histogram = Histogram {
             id: "all".into(),
             title: "Time of all statements".into(),
@@ -124,21 +125,34 @@ impl Probe for DbSlower {
     }
 }
 
-fn columns() -> [Column; 3] {
-    [Column::text("pid", "pid"), Column::number("took", "took", Unit::Seconds), Column::text("statement", "statement")]
+/// A statement that has ended.
+struct Statement {
+    pid: u64,
+    /// Nanoseconds.
+    took: u64,
+    text: String,
 }
 
-fn line(record: &[u8]) -> Vec<Cell> {
-    let word = |at: usize| words::word(record, at * 8);
-    let text = words::text(record.get(TEXT_AT..).unwrap_or_default());
-    let mut text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    if text.is_empty() && word(3) != 0 {
-        text = match word(3) {
-            LAST => "(the statement prepared last)".into(),
-            number => format!("(prepared statement {number})"),
-        };
+impl Statement {
+    fn read(record: &[u8]) -> Self {
+        let [ids, took, prepared] = [1, 2, 3].map(|at| words::word(record, at * 8));
+        let text = words::text(record.get(TEXT_AT..).unwrap_or_default());
+        let mut text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        if text.is_empty() && prepared != 0 {
+            text = match prepared {
+                LAST => "(the statement prepared last)".into(),
+                number => format!("(prepared statement {number})"),
+            };
+        }
+        Self { pid: ids >> 32, took, text }
     }
-    vec![(word(1) >> 32).to_string().into(), (word(2) as f64 * 1e-9).into(), text.into()]
+}
+
+fn spec() -> TableSpec<'static, Statement> {
+    TableSpec::<Statement>::new("statements", "Slow statements")
+        .text("pid", "pid", |statement| statement.pid.to_string())
+        .number("took", "took", Unit::Seconds, |statement| statement.took as f64 * 1e-9)
+        .text("statement", "statement", |statement| statement.text.clone())
 }
 
 #[cfg(test)]
@@ -153,13 +167,13 @@ mod tests {
     #[test]
     fn a_statement_is_one_line_of_its_words_or_its_number() {
         let took = 250_000_000.0 * 1e-9;
-        let row = |prepared, text| line(&record(prepared, text));
+        let row = |prepared, text| spec().cells(&Statement::read(&record(prepared, text)));
         assert_eq!(row(0, b"select *\n   from orders\0rest"), ["7".into(), took.into(), "select * from orders".into()]);
         let text = |prepared, text| row(prepared, text).pop();
         assert_eq!(text(3, b"select ?\0"), Some("select ?".into()));
         assert_eq!(text(3, b"\0"), Some("(prepared statement 3)".into()));
         assert_eq!(text(0xffff_ffff, b""), Some("(the statement prepared last)".into()));
         assert_eq!(text(0, b""), Some("".into()));
-        assert_eq!(line(&[]).len(), columns().len());
+        assert_eq!(spec().cells(&Statement::read(&[])), ["0".into(), 0.0.into(), "".into()]);
     }
 }

@@ -7,7 +7,7 @@ use crate::owners::Owners;
 use crate::sockets;
 use crate::table::TableSpec;
 use rdiag_model::Unit;
-use rdiag_model::probe::{Cell, ProbeTable};
+use rdiag_model::probe::ProbeTable;
 
 /// `struct drop` of the program: the place; reason << 32 | protocol.
 pub(super) type Key = [u64; 2];
@@ -93,9 +93,8 @@ pub(super) fn receivers(counts: BTreeMap<Receiver, u64>, owners: &Owners, top: u
     rows.sort_by_key(|(_, count)| Reverse(*count));
     let socket = |(receiver, datagrams): (Receiver, u64)| {
         let [inode, ..] = receiver;
-        let text = |cell: Cell| cell.text().map(str::to_owned);
-        let [name, pid] = owners.cells(inode).map(text);
-        let [local, remote] = sockets::ends(&receiver.map(u64::to_ne_bytes).concat(), 8).map(text);
+        let [name, pid] = owners.of(inode);
+        let [local, remote] = sockets::ends(&receiver.map(u64::to_ne_bytes).concat(), 8);
         Socket { inode, name, pid, local, remote, datagrams }
     };
     let known = |text: &Option<String>| text.clone().unwrap_or_else(|| "?".to_owned());
@@ -122,6 +121,7 @@ struct Socket {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rdiag_model::probe::Cell;
 
     fn names() -> BTreeMap<u32, String> {
         [(3, "SKB_DROP_REASON_NO_SOCKET".to_owned()), (6, "SKB_DROP_REASON_SOCKET_RCVBUFF".to_owned())].into()

@@ -5,10 +5,11 @@ mod short;
 use super::calls;
 use super::stream::{self, Events};
 use crate::def::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
+use crate::table::TableSpec;
 use rdiag_kernel::host::{Host, secrets};
 use rdiag_kernel::mechanism::ebpf::{Hook, Object, include_bytes_aligned, words};
 use rdiag_model::metric::Pick;
-use rdiag_model::probe::{Cell, Column, Output};
+use rdiag_model::probe::Output;
 use rdiag_model::{Deed, Formula, MetricDef, Unavailable, Unit};
 use short::ShortLived;
 
@@ -120,81 +121,87 @@ impl Probe for ExecSnoop {
 
     fn poll(&mut self, _: &Host) -> Result<(), Unavailable> {
         let Self { object, events, short, .. } = self;
-        events.drain(object, |record| line(record, short))
+        events.drain(object, &spec(), |record| Change::read(record, short))
     }
 
     fn read(&mut self, host: &Host) -> Result<Taken, Unavailable> {
         self.poll(host)?;
         let now = host.now();
         let seconds = (now - std::mem::replace(&mut self.since, now)).max(1e-9);
-        let table = self.events.table("processes", "Programs started and processes ended", &columns());
+        let table = self.events.table(&spec());
         let short = self.short.take(self.top, seconds);
         let lost = stream::lost(&mut self.object, &table)?;
         Ok(Taken { outputs: vec![Output::Events(table), Output::Table(short)], lost, ..Taken::default() })
     }
 }
 
-fn columns() -> [Column; 9] {
-    [
-        Column::text("event", "event"),
-        Column::text("name", "process"),
-        Column::text("pid", "pid"),
-        Column::text("parent", "parent"),
-        Column::text("ppid", "ppid"),
-        Column::text("uid", "uid"),
-        Column::text("result", "result"),
-        Column::number("lifetime", "lived", Unit::Seconds),
-        Column::text("args", "arguments"),
-    ]
+/// A program that was started or could not be, or a process that has ended.
+#[derive(Default)]
+struct Change {
+    event: &'static str,
+    name: String,
+    pid: u64,
+    parent: String,
+    ppid: u64,
+    uid: Option<u64>,
+    result: Option<String>,
+    /// Seconds.
+    lived: Option<f64>,
+    args: Option<String>,
 }
 
-/// A record as a line, and an end of a process for the sums too.
-fn line(record: &[u8], short: &mut ShortLived) -> Option<Vec<Cell>> {
-    let word = |at: usize| words::word(record, at * 8);
-    let text = |at: usize| words::text_of_words(&[word(at), word(at + 1)]);
-    let unknown = || Cell::Unknown(());
-    let [at, kind, pid, born, ppid] = [0, 1, 2, 3, 4].map(word);
-    let lived = at.saturating_sub(born);
-    let (event, names, uid, result, lifetime, args) = match kind {
-        EXEC => ("exec", 7, word(5).to_string().into(), unknown(), unknown(), arguments(record, word(6))),
-        FAILED => {
-            let path = words::text(record.get(ARGS_AT..).unwrap_or_default());
-            let path = if path.is_empty() { unknown() } else { path.into() };
-            ("failed", 7, word(5).to_string().into(), calls::error(word(6)).into(), unknown(), path)
+impl Change {
+    /// What a record tells; an end of a process is for the sums too, and what it used for nothing else.
+    fn read(record: &[u8], short: &mut ShortLived) -> Option<Self> {
+        let word = |at: usize| words::word(record, at * 8);
+        let text = |at: usize| words::text_of_words(&[word(at), word(at + 1)]);
+        let [at, kind, pid, born, ppid] = [0, 1, 2, 3, 4].map(word);
+        let lived = at.saturating_sub(born);
+        let of = |event| Self { event, name: text(7), pid, parent: text(9), ppid, ..Self::default() };
+        match kind {
+            EXEC => Some(Self { uid: Some(word(5)), args: arguments(record, word(6)), ..of("exec") }),
+            FAILED => {
+                let path = words::text(record.get(ARGS_AT..).unwrap_or_default());
+                let args = (!path.is_empty()).then_some(path);
+                Some(Self { uid: Some(word(5)), result: Some(calls::error(word(6))), args, ..of("failed") })
+            }
+            EXIT => {
+                short.ended((pid, born), lived, (ppid, text(9)), text(7));
+                let lived = Some(lived as f64 * 1e-9);
+                Some(Self { result: Some(status(word(5))), lived, ..of("exit") })
+            }
+            USED => {
+                short.used((pid, born), word(6));
+                None
+            }
+            _ => None,
         }
-        EXIT => {
-            short.ended((pid, born), lived, (ppid, text(9)), text(7));
-            ("exit", 7, unknown(), status(word(5)).into(), (lived as f64 * 1e-9).into(), unknown())
-        }
-        USED => {
-            short.used((pid, born), word(6));
-            return None;
-        }
-        _ => return None,
-    };
-    Some(vec![
-        event.into(),
-        text(names).into(),
-        pid.to_string().into(),
-        text(names + 2).into(),
-        ppid.to_string().into(),
-        uid,
-        result,
-        lifetime,
-        args,
-    ])
+    }
+}
+
+fn spec() -> TableSpec<'static, Change> {
+    TableSpec::<Change>::new("processes", "Programs started and processes ended")
+        .text("event", "event", |change| change.event.to_owned())
+        .text("name", "process", |change| change.name.clone())
+        .text("pid", "pid", |change| change.pid.to_string())
+        .text("parent", "parent", |change| change.parent.clone())
+        .text("ppid", "ppid", |change| change.ppid.to_string())
+        .text("uid", "uid", |change| change.uid.map(|uid| uid.to_string()))
+        .text("result", "result", |change| change.result.clone())
+        .number("lifetime", "lived", Unit::Seconds, |change| change.lived)
+        .text("args", "arguments", |change| change.args.clone())
 }
 
 /// Arguments as they lie in memory, each ended by NUL; `whole` bytes of them in all.
-fn arguments(record: &[u8], whole: u64) -> Cell {
+fn arguments(record: &[u8], whole: u64) -> Option<String> {
     let bytes = record.get(ARGS_AT..).unwrap_or_default();
     if bytes.is_empty() && whole > 0 {
-        return Cell::Unknown(());
+        return None;
     }
     let masked = secrets::masked_bytes(bytes);
     let bytes = masked.as_deref().unwrap_or(bytes);
     let text = String::from_utf8_lossy(bytes.strip_suffix(&[0]).unwrap_or(bytes)).replace('\0', " ");
-    if whole > ARGS { format!("{text}…").into() } else { text.into() }
+    Some(if whole > ARGS { format!("{text}…") } else { text })
 }
 
 /// The exit status of a process as wait() returns it.
@@ -209,6 +216,7 @@ fn status(status: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rdiag_model::probe::Cell;
 
     fn name(text: &str) -> [u8; 16] {
         let mut name = [0; 16];
@@ -223,6 +231,10 @@ mod tests {
         record
     }
 
+    fn line(record: &[u8], short: &mut ShortLived) -> Option<Vec<Cell>> {
+        Change::read(record, short).map(|change| spec().cells(&change))
+    }
+
     #[test]
     fn a_program_that_is_started_shows_its_arguments() {
         let mut short = ShortLived::new(1);
@@ -231,7 +243,6 @@ mod tests {
         let texts = ["exec", "true", "7", "bash", "1", "1000"].map(Cell::from);
         assert_eq!(cells[..6], texts);
         assert_eq!(cells[6..], [Cell::Unknown(()), Cell::Unknown(()), "true -x".into()]);
-        assert_eq!(cells.len(), columns().len());
         let secret = record(&[9, EXEC, 7, 5, 1, 1000, 20], ["app", "bash"], b"app\0--token=x\0");
         assert_eq!(line(&secret, &mut short).unwrap()[8], "app --token=***".into());
         let unread = record(&[9, EXEC, 7, 5, 1, 1000, 8], ["true", "bash"], b"");

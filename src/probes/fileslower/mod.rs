@@ -8,10 +8,11 @@ use super::file_ops::{self, AT_CALLS, TYPE};
 use super::stream::Events;
 use super::{calls, stream};
 use crate::def::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
+use crate::table::TableSpec;
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{Global, Object, include_bytes_aligned, words};
 use rdiag_model::metric::Pick;
-use rdiag_model::probe::{Cell, Column, Output};
+use rdiag_model::probe::Output;
 use rdiag_model::{Deed, Formula, MetricDef, Unavailable, Unit};
 
 pub(super) static PROBE: ProbeDef = ProbeDef {
@@ -111,10 +112,10 @@ impl Probe for FileSlower {
 
     fn poll(&mut self, _: &Host) -> Result<(), Unavailable> {
         let Self { object, events, processes, .. } = self;
-        events.drain(object, |record| {
+        events.drain(object, &spec(), |record| {
             let slow = Slow::read(record);
             processes.add(&slow);
-            Some(slow.cells())
+            Some(slow)
         })
     }
 
@@ -122,7 +123,7 @@ impl Probe for FileSlower {
         self.poll(host)?;
         let now = host.now();
         let seconds = (now - std::mem::replace(&mut self.since, now)).max(1e-9);
-        let table = self.events.table("operations", "Slow operations on files", &columns());
+        let table = self.events.table(&spec());
         let mut lost = stream::lost(&mut self.object, &table)?;
         let no_room = self.object.take_counts("lost")?.iter().sum();
         lost.push(("more operations at once than the probe can note", no_room));
@@ -130,20 +131,6 @@ impl Probe for FileSlower {
         // Once is enough: a line of it after each handful of events would bury them.
         Ok(Taken { outputs, lost, notes: self.note.take().into_iter().collect() })
     }
-}
-
-fn columns() -> [Column; 9] {
-    [
-        Column::text("name", "task"),
-        Column::text("pid", "pid"),
-        Column::text("tid", "tid"),
-        Column::text("operation", "operation"),
-        Column::number("latency", "took", Unit::Seconds),
-        Column::text("result", "result"),
-        Column::number("offset", "from", Unit::Bytes),
-        Column::text("type", "type"),
-        Column::text("file", "file"),
-    ]
 }
 
 impl Slow {
@@ -163,26 +150,30 @@ impl Slow {
         }
     }
 
-    fn cells(self) -> Vec<Cell> {
-        // The place has moved on by what was read or written.
+    /// Where in the file it began: the place has moved on by what was read or written.
+    fn offset(&self) -> Option<f64> {
         let done = u64::try_from(self.result.cast_signed()).unwrap_or(0);
-        vec![
-            self.name.into(),
-            self.pid.to_string().into(),
-            self.tid.to_string().into(),
-            file_ops::operation(self.kind).into(),
-            self.took.into(),
-            calls::result(self.result).into(),
-            self.end.map_or(Cell::Unknown(()), |end| (end.saturating_sub(done) as f64).into()),
-            self.file_system.into(),
-            self.file.into(),
-        ]
+        self.end.map(|end| end.saturating_sub(done) as f64)
     }
+}
+
+fn spec() -> TableSpec<'static, Slow> {
+    TableSpec::<Slow>::new("operations", "Slow operations on files")
+        .text("name", "task", |slow| slow.name.clone())
+        .text("pid", "pid", |slow| slow.pid.to_string())
+        .text("tid", "tid", |slow| slow.tid.to_string())
+        .text("operation", "operation", |slow| file_ops::operation(slow.kind).to_owned())
+        .number("latency", "took", Unit::Seconds, |slow| slow.took)
+        .text("result", "result", |slow| calls::result(slow.result))
+        .number("offset", "from", Unit::Bytes, Slow::offset)
+        .text("type", "type", |slow| slow.file_system.clone())
+        .text("file", "file", |slow| slow.file.clone())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rdiag_model::probe::Cell;
 
     fn record(kind: u64, result: i64, end: u64) -> Vec<u8> {
         let name = |text: &[u8; 8]| u64::from_ne_bytes(*text);
@@ -209,7 +200,7 @@ mod tests {
     }
 
     fn cells_of(record: &[u8]) -> Vec<Cell> {
-        Slow::read(record).cells()
+        spec().cells(&Slow::read(record))
     }
 
     #[test]
@@ -218,13 +209,12 @@ mod tests {
         assert_eq!(cells[..4], ["postgres", "7", "8", "read"].map(Cell::from));
         let took = 25_000_000.0 * 1e-9;
         assert_eq!(cells[4..], [took.into(), "8192".into(), 32768.0.into(), "ext4".into(), "/data/wal".into()]);
-        assert_eq!(cells.len(), columns().len());
     }
 
     #[test]
     fn an_error_moves_no_place_and_some_operations_have_none() {
         assert_eq!(cells_of(&record(1, -5, 4096))[5..7], ["EIO".into(), 4096.0.into()]);
         assert_eq!(cells_of(&record(3, 0, NOWHERE))[6], Cell::Unknown(()));
-        assert_eq!(cells_of(&[]).len(), columns().len());
+        assert_eq!(cells_of(&[])[3..6], ["read".into(), 0.0.into(), "0".into()]);
     }
 }

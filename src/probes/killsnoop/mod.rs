@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use super::calls;
-use super::stream::{self, Events};
+use super::stream::{self, Events, Task};
 use crate::def::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
+use crate::table::TableSpec;
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{Global, Hook, Object, include_bytes_aligned, words};
 use rdiag_kernel::mechanism::symbols::{Part, Piece, Sample, Summary, Symbols, calls as calling, summarize};
-use rdiag_model::probe::{Cell, Column, Output};
+use rdiag_model::probe::Output;
 use rdiag_model::{Unavailable, Unit};
 
 pub(super) static PROBE: ProbeDef = ProbeDef {
@@ -87,17 +88,18 @@ impl Probe for KillSnoop {
 
     fn poll(&mut self, host: &Host) -> Result<(), Unavailable> {
         let Self { object, events, stacks } = self;
-        events.drain(object, |record| {
+        events.drain(object, &spec(), |record| {
+            let sent = Sent::read(record);
             if let Some(stacks) = stacks {
-                stacks.add(host, record);
+                stacks.add(host, &sent, record);
             }
-            Some(line(record))
+            Some(sent)
         })
     }
 
     fn read(&mut self, host: &Host) -> Result<Taken, Unavailable> {
         self.poll(host)?;
-        let table = self.events.table("signals", "Signals sent", &columns());
+        let table = self.events.table(&spec());
         let mut taken = Taken { lost: stream::lost(&mut self.object, &table)?, ..Taken::default() };
         taken.outputs.push(Output::Events(table));
         if let Some(stacks) = &mut self.stacks {
@@ -109,10 +111,10 @@ impl Probe for KillSnoop {
 }
 
 impl SenderStacks {
-    fn add(&mut self, host: &Host, record: &[u8]) {
+    fn add(&mut self, host: &Host, sent: &Sent, record: &[u8]) {
         let stack = stack(record);
         self.symbols.learn(host, None, calling(None, &stack));
-        let key = (owner(&line(record)), stack);
+        let key = (sent.owner(), stack);
         if self.counts.len() < STACKS || self.counts.contains_key(&key) {
             *self.counts.entry(key).or_default() += 1;
         } else {
@@ -144,60 +146,65 @@ fn stack(record: &[u8]) -> Vec<u64> {
     (0..depth).map(|at| words::word(record, (STACK_AT + at) * 8)).collect()
 }
 
-/// Whose stack it is: `bash SIGTERM`.
-fn owner(line: &[Cell]) -> String {
-    match line {
-        [Cell::Text(sender), _, Cell::Text(signal), ..] => format!("{sender} {signal}"),
-        _ => String::new(),
+/// A signal that was sent.
+struct Sent {
+    /// None where the kernel sent it for its own reasons.
+    sender: Option<Task>,
+    target: Task,
+    signal: u64,
+    to_thread: bool,
+    result: u64,
+}
+
+impl Sent {
+    fn read(record: &[u8]) -> Self {
+        let [signal, code, group, result] = [3, 4, 5, 6].map(|at| words::word(record, at * 8));
+        // What runs on the CPU when a timer fires or memory is short has nothing to do with it.
+        let by_kernel = code.cast_signed() > 0 && signal != SIGCHLD;
+        let sender = (!by_kernel).then(|| Task::read(record, 1, 7));
+        Self { sender, target: Task::read(record, 2, 9), signal, to_thread: group == 0, result }
+    }
+
+    fn sender(&self) -> String {
+        self.sender.as_ref().map_or_else(|| "(kernel)".to_owned(), Task::name)
+    }
+
+    /// Whose stack it is: `bash SIGTERM`.
+    fn owner(&self) -> String {
+        format!("{} {}", self.sender(), calls::signal(self.signal))
+    }
+
+    fn target_id(&self) -> u64 {
+        if self.to_thread { self.target.tid } else { self.target.pid }
+    }
+
+    fn result(&self) -> String {
+        match self.result {
+            0 => "delivered".to_owned(),
+            1 => "ignored".to_owned(),
+            2 => "already pending".to_owned(),
+            3 => "lost: too many are queued".to_owned(),
+            4 => "delivered without its details: too many are queued".to_owned(),
+            other => format!("result {other}"),
+        }
     }
 }
 
-fn columns() -> [Column; 7] {
-    [
-        Column::text("name", "sender"),
-        Column::text("pid", "pid"),
-        Column::text("signal", "signal"),
-        Column::text("target", "to"),
-        Column::text("target_pid", "to pid"),
-        Column::text("scope", "scope"),
-        Column::text("result", "result"),
-    ]
-}
-
-fn line(record: &[u8]) -> Vec<Cell> {
-    let word = |at: usize| words::word(record, at * 8);
-    let text = |at: usize| words::text_of_words(&[word(at), word(at + 1)]);
-    let [from, to, signal, code, group, result] = [1, 2, 3, 4, 5, 6].map(word);
-    // What runs on the CPU when a timer fires or memory is short has nothing to do with it.
-    let by_kernel = code.cast_signed() > 0 && signal != SIGCHLD;
-    let (name, pid) = if by_kernel {
-        ("(kernel)".into(), Cell::Unknown(()))
-    } else {
-        (text(7).into(), (from >> 32).to_string().into())
-    };
-    let (scope, target) = if group == 0 { ("thread", to & 0xffff_ffff) } else { ("process", to >> 32) };
-    let result = match result {
-        0 => "delivered".to_owned(),
-        1 => "ignored".to_owned(),
-        2 => "already pending".to_owned(),
-        3 => "lost: too many are queued".to_owned(),
-        4 => "delivered without its details: too many are queued".to_owned(),
-        other => format!("result {other}"),
-    };
-    vec![
-        name,
-        pid,
-        calls::signal(signal).into(),
-        text(9).into(),
-        target.to_string().into(),
-        scope.into(),
-        result.into(),
-    ]
+fn spec() -> TableSpec<'static, Sent> {
+    TableSpec::<Sent>::new("signals", "Signals sent")
+        .text("name", "sender", Sent::sender)
+        .text("pid", "pid", |sent| sent.sender.as_ref().map(|sender| sender.pid.to_string()))
+        .text("signal", "signal", |sent| calls::signal(sent.signal))
+        .text("target", "to", |sent| sent.target.name())
+        .text("target_pid", "to pid", |sent| sent.target_id().to_string())
+        .text("scope", "scope", |sent| if sent.to_thread { "thread" } else { "process" }.to_owned())
+        .text("result", "result", Sent::result)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rdiag_model::probe::Cell;
 
     fn record(signal: u64, code: i64, group: u64, result: u64) -> Vec<u8> {
         let comm = |text: [u8; 8]| u64::from_ne_bytes(text);
@@ -206,11 +213,14 @@ mod tests {
         words.iter().flat_map(|word| word.to_ne_bytes()).collect()
     }
 
+    fn line(record: &[u8]) -> Vec<Cell> {
+        spec().cells(&Sent::read(record))
+    }
+
     #[test]
     fn a_signal_is_shown_with_sender_target_and_what_became_of_it() {
         let cells = line(&record(15, 0, 1, 0));
         assert_eq!(cells, ["bash", "7", "SIGTERM", "sleep", "11", "process", "delivered"].map(Cell::from));
-        assert_eq!(cells.len(), columns().len());
         let cells = line(&record(10, -6, 0, 2));
         assert_eq!(cells[3..], ["sleep", "12", "thread", "already pending"].map(Cell::from));
     }
@@ -220,7 +230,7 @@ mod tests {
         let mut with = record(15, 0, 1, 0);
         with.extend([2_u64, 77, 78, 79].iter().flat_map(|word| word.to_ne_bytes()));
         assert_eq!(stack(&with), [77, 78]);
-        assert_eq!(owner(&line(&with)), "bash SIGTERM");
+        assert_eq!(Sent::read(&with).owner(), "bash SIGTERM");
         let mut wrong = record(15, 0, 1, 0);
         wrong.extend(u64::MAX.to_ne_bytes());
         assert_eq!(stack(&wrong).len(), DEPTH);
@@ -231,6 +241,6 @@ mod tests {
     fn the_kernel_is_no_process_but_a_child_that_ended_is_the_sender_of_its_sigchld() {
         assert_eq!(line(&record(11, 1, 0, 0))[..2], ["(kernel)".into(), Cell::Unknown(())]);
         assert_eq!(line(&record(17, 1, 1, 1))[..2], ["bash".into(), "7".into()]);
-        assert_eq!(line(&[]).len(), columns().len());
+        assert_eq!(line(&[])[5..], ["thread", "delivered"].map(Cell::from));
     }
 }

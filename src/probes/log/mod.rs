@@ -6,14 +6,15 @@ use super::count::{ATTACH, CAVEATS, FILTER, FUNCTION, OVERHEAD, THREADS, TRACEPO
 use super::grammar::{self, WHICH_STACKS};
 use super::per_point::{PerPoint, named, per_point, wrong};
 use super::point_reads::{Reads, words as bytes_of};
-use super::stream::{self, Events};
+use super::stream::{self, Events, Task};
 use super::totals::Totals;
 use super::value_read::{Read, Source};
 use crate::def::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Params, Probe, ProbeDef, Taken};
+use crate::table::TableSpec;
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{Global, Moments, Object, include_bytes_aligned, words};
 use rdiag_kernel::mechanism::points::{Point, PointError};
-use rdiag_model::probe::{Cell, Column, Output};
+use rdiag_model::probe::{Cell, Output};
 use rdiag_model::{Reason, Unavailable, Unit};
 use stacks::LineStacks;
 
@@ -162,70 +163,66 @@ impl LineLayout {
         globals
     }
 
-    fn columns(&self) -> Vec<Column> {
-        let mut columns = Vec::new();
+    /// The table of its lines.
+    fn spec(&self, title: &str) -> TableSpec<'_, Line> {
+        let mut spec = TableSpec::<Line>::new("events", title);
         if self.shows_point {
-            columns.push(Column::text("point", "point"));
+            spec = spec.text("point", "point", |_| self.reads.point.name.clone());
         }
-        columns.extend(
-            [("name", "task"), ("pid", "pid"), ("tid", "tid"), ("cpu", "cpu")]
-                .map(|(id, title)| Column::text(id, title)),
-        );
-        columns.extend(
-            self.values
-                .iter()
-                .map(|(name, read)| match read.source {
-                    Source::Latency => Column::number(name, name, Unit::Seconds),
-                    // A field may be called like what every event has.
-                    _ if columns.iter().any(|own| own.id == *name) => Column::text(&format!("args.{name}"), name),
-                    _ => Column::text(name, name),
-                })
-                .collect::<Vec<_>>(),
-        );
-        if self.has_stack() {
-            columns.push(Column::text("stack", "stack"));
+        spec = spec
+            .text("name", "task", |line| line.task.name())
+            .text("pid", "pid", |line| line.task.pid.to_string())
+            .text("tid", "tid", |line| line.task.tid.to_string())
+            .text("cpu", "cpu", |line| line.cpu.to_string());
+        let own: Vec<String> = spec.empty().columns.iter().map(|column| column.id.clone()).collect();
+        let mut texts = 0..;
+        for (at, (name, read)) in self.values.iter().enumerate() {
+            // A field may be called like what every event has.
+            let id = if own.contains(name) { format!("args.{name}") } else { name.clone() };
+            let value = move |line: &Line| line.values.get(at).copied().unwrap_or(0);
+            let text = read.text.and_then(|_| texts.next());
+            spec = match (text, read.source) {
+                (Some(text), _) => spec.text(&id, name, move |line| line.texts.get(text).cloned().flatten()),
+                (None, Source::Latency) => {
+                    spec.number(name, name, Unit::Seconds, move |line| value(line) as f64 * 1e-9)
+                }
+                (None, _) => spec.text(&id, name, move |line| read.shown(value(line))),
+            };
         }
-        columns
+        if self.has_stack() { spec.cell("stack", "stack", |line| line.stack.clone()) } else { spec }
     }
 
     fn has_stack(&self) -> bool {
         self.kernel_stack || self.user_stack
     }
-
-    /// The cells of a record, but for the stack.
-    fn line(&self, record: &[u8]) -> Vec<Cell> {
-        let word = |at: usize| words::word(record, at * 8);
-        let (ids, cpu) = (word(1), word(2));
-        let mut cells: Vec<Cell> = Vec::new();
-        if self.shows_point {
-            cells.push(self.reads.point.name.as_str().into());
-        }
-        let task = words::text_of_words(&[word(3), word(4)]);
-        let task = [task, (ids >> 32).to_string(), (ids & 0xffff_ffff).to_string(), cpu.to_string()];
-        cells.extend(task.map(Cell::from));
-        let mut texts = 0;
-        for (at, (_, read)) in self.values.iter().enumerate() {
-            let value = word(FIRST_VALUE + at);
-            cells.push(match (read.text, read.source) {
-                (Some(_), _) => {
-                    texts += 1;
-                    text(record, texts - 1)
-                }
-                (None, Source::Latency) => (value as f64 * 1e-9).into(),
-                (None, _) => read.shown(value).into(),
-            });
-        }
-        cells
-    }
 }
 
-/// One of the texts of a record; not known where it could not be read: an address that is not in memory, or none at all.
-fn text(record: &[u8], at: usize) -> Cell {
-    let length = words::word(record, (FIRST_LENGTH + at) * 8).cast_signed();
-    let start = FIRST_TEXT * 8 + at * TEXT;
-    match record.get(start..start + TEXT) {
-        Some(bytes) if length > 0 => words::text(bytes).into(),
-        _ => Cell::Unknown(()),
+/// A `struct line` of the program.
+struct Line {
+    task: Task,
+    cpu: u64,
+    values: [u64; grammar::MAX_VALUES],
+    /// Not known where it could not be read: an address that is not in memory, or none at all.
+    texts: [Option<String>; MAX_TEXTS],
+    /// What stands for it until it has names.
+    stack: Cell,
+}
+
+impl Line {
+    fn read(record: &[u8], stack: Cell) -> Self {
+        let word = |at: usize| words::word(record, at * 8);
+        let text = |at: usize| {
+            let start = FIRST_TEXT * 8 + at * TEXT;
+            let bytes = record.get(start..start + TEXT)?;
+            (word(FIRST_LENGTH + at).cast_signed() > 0).then(|| words::text(bytes))
+        };
+        Self {
+            task: Task::read(record, 1, 3),
+            cpu: word(2),
+            values: std::array::from_fn(|at| word(FIRST_VALUE + at)),
+            texts: std::array::from_fn(text),
+            stack,
+        }
     }
 }
 
@@ -270,17 +267,14 @@ impl Probe for Log {
     }
 
     fn poll(&mut self, host: &Host) -> Result<(), Unavailable> {
-        let Self { points, events, stacks, left, .. } = self;
+        let Self { points, events, title, stacks, left, .. } = self;
         for (at, Watched { object, layout, .. }) in points.iter_mut().enumerate() {
-            events.drain(object, |record| {
+            events.drain(object, &layout.spec(title), |record| {
                 if let Some(lines) = left {
                     *lines = lines.checked_sub(1)?;
                 }
-                let mut cells = layout.line(record);
-                if let Some(stacks) = stacks {
-                    cells.push(stacks.add(record));
-                }
-                Some(cells)
+                let stack = stacks.as_mut().map_or(Cell::Unknown(()), |stacks| stacks.add(record));
+                Some(Line::read(record, stack))
             })?;
             if let Some(stacks) = stacks {
                 stacks.learn(host, at, object);
@@ -296,8 +290,8 @@ impl Probe for Log {
 
     fn read(&mut self, host: &Host) -> Result<Taken, Unavailable> {
         self.poll(host)?;
-        let columns = self.points.first().map(|point| point.layout.columns()).unwrap_or_default();
-        let mut table = self.events.table("events", &self.title, &columns);
+        let Some(first) = self.points.first() else { return Ok(Taken::default()) };
+        let mut table = self.events.table(&first.layout.spec(&self.title));
         let mut lost = vec![stream::beyond(&table)];
         for point in &mut self.points {
             lost.push(stream::dropped(&mut point.object)?);

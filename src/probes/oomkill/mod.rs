@@ -1,11 +1,12 @@
 //! `oomkill`: processes that the kernel kills because memory ran out.
 
-use super::stream::{self, Events};
+use super::stream::{self, Events, Task};
 use crate::def::{Context, GivesStacks, Probe, ProbeDef, Taken};
+use crate::table::TableSpec;
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{Hook, Object, include_bytes_aligned, words};
 use rdiag_kernel::mechanism::symbols::{Symbols, calls};
-use rdiag_model::probe::{Cell, Column, Output};
+use rdiag_model::probe::Output;
 use rdiag_model::{Unavailable, Unit};
 
 pub(super) static PROBE: ProbeDef = ProbeDef {
@@ -79,12 +80,13 @@ impl Probe for OomKill {
         self.poll(host)?;
         self.symbols.settle(host);
         let Self { events, symbols, records, page_size, .. } = self;
+        let spec = spec();
         for record in records.drain(..) {
             let stack = stack(&record);
             let names: Vec<&str> = calls(None, &stack).filter_map(|address| symbols.name(None, address)).collect();
-            events.add(&record, &mut |record| Some(line(record, cause(&names), *page_size)));
+            events.add(&record, &Killed::read(&record, cause(&names), *page_size), &spec);
         }
-        let table = events.table("kills", "Processes killed for memory", &columns());
+        let table = events.table(&spec);
         let lost = stream::lost(&mut self.object, &table)?;
         let notes = self.symbols.notes().map(str::to_owned).collect();
         Ok(Taken { outputs: vec![Output::Events(table)], lost, notes })
@@ -98,36 +100,21 @@ fn stack(record: &[u8]) -> Vec<u64> {
 }
 
 /// What had run out, by the functions that ask for a victim.
-fn cause(names: &[&str]) -> Cell {
+fn cause(names: &[&str]) -> Option<&'static str> {
     let passes = |part: &str| names.iter().any(|name| name.starts_with(part));
     if passes("mem_cgroup_out_of_memory") {
-        "limit of a control group".into()
+        Some("limit of a control group")
     } else if passes("moom_callback") {
-        "asked for".into()
+        Some("asked for")
     } else if passes("out_of_memory") {
-        "host".into()
+        Some("host")
     } else {
-        Cell::Unknown(())
+        None
     }
 }
 
-fn columns() -> [Column; 10] {
-    [
-        Column::text("victim", "killed"),
-        Column::text("victim_pid", "pid"),
-        Column::text("cause", "what ran out"),
-        Column::text("group", "its control group"),
-        Column::number("anon", "anonymous", Unit::Bytes),
-        Column::number("file", "of files", Unit::Bytes),
-        Column::number("shmem", "shared", Unit::Bytes),
-        Column::number("adjusted", "oom_score_adj", Unit::Count),
-        Column::text("name", "for the sake of"),
-        Column::text("pid", "its pid"),
-    ]
-}
-
 /// The path of the control group; the kernel names the innermost one first, and the root `/` or nothing.
-fn group(record: &[u8]) -> Cell {
+fn group(record: &[u8]) -> Option<String> {
     let level = |at: usize| {
         let from = GROUP_AT + at * LEVEL_BYTES;
         let bytes = record.get(from..from + LEVEL_BYTES).unwrap_or_default();
@@ -137,36 +124,65 @@ fn group(record: &[u8]) -> Cell {
     let names: Vec<String> = (0..LEVELS).map(level).take_while(|name| !name.is_empty() && name != "/").collect();
     let cut = if names.len() == LEVELS { "…" } else { "" };
     if names.is_empty() && level(0).is_empty() {
-        return Cell::Unknown(());
+        return None;
     }
-    format!("{cut}/{}", names.iter().rev().map(String::as_str).collect::<Vec<_>>().join("/")).into()
+    Some(format!("{cut}/{}", names.iter().rev().map(String::as_str).collect::<Vec<_>>().join("/")))
 }
 
-fn line(record: &[u8], cause: Cell, page_size: u64) -> Vec<Cell> {
-    let word = |at: usize| words::word(record, at * 8);
-    let text = |at: usize| words::text_of_words(&[word(at), word(at + 1)]);
-    let pages = |at: usize| -> Cell { (word(at).cast_signed().max(0) as f64 * page_size as f64).into() };
-    let victim = text(7);
-    // Without its name nothing else of it was read.
-    let known = !victim.is_empty();
-    let or_unknown = |cell: Cell| if known { cell } else { Cell::Unknown(()) };
-    vec![
-        or_unknown(victim.into()),
-        (word(1) >> 32).to_string().into(),
-        cause,
-        group(record),
-        or_unknown(pages(4)),
-        or_unknown(pages(5)),
-        or_unknown(pages(6)),
-        or_unknown((word(3).cast_signed() as f64).into()),
-        text(9).into(),
-        (word(2) >> 32).to_string().into(),
-    ]
+/// A process that was killed.
+struct Killed {
+    pid: u64,
+    /// Not known where nothing was read of it but its id.
+    victim: Option<Victim>,
+    cause: Option<&'static str>,
+    group: Option<String>,
+    /// Whose request could not be met.
+    asked: Task,
+}
+
+/// What was read of the process; its memory in bytes.
+struct Victim {
+    name: String,
+    anon: f64,
+    file: f64,
+    shmem: f64,
+    adjusted: f64,
+}
+
+impl Killed {
+    fn read(record: &[u8], cause: Option<&'static str>, page_size: u64) -> Self {
+        let word = |at: usize| words::word(record, at * 8);
+        let [anon, file, shmem] = [4, 5, 6].map(|at| word(at).cast_signed().max(0) as f64 * page_size as f64);
+        let (task, adjusted) = (Task::read(record, 1, 7), word(3).cast_signed() as f64);
+        let name = task.name();
+        // Without its name nothing else of it was read.
+        let victim = (!name.is_empty()).then_some(Victim { name, anon, file, shmem, adjusted });
+        Self { pid: task.pid, victim, cause, group: group(record), asked: Task::read(record, 2, 9) }
+    }
+
+    fn of_victim(&self, figure: fn(&Victim) -> f64) -> Option<f64> {
+        self.victim.as_ref().map(figure)
+    }
+}
+
+fn spec() -> TableSpec<'static, Killed> {
+    TableSpec::<Killed>::new("kills", "Processes killed for memory")
+        .text("victim", "killed", |killed| killed.victim.as_ref().map(|victim| victim.name.clone()))
+        .text("victim_pid", "pid", |killed| killed.pid.to_string())
+        .text("cause", "what ran out", |killed| killed.cause.map(str::to_owned))
+        .text("group", "its control group", |killed| killed.group.clone())
+        .number("anon", "anonymous", Unit::Bytes, |killed| killed.of_victim(|victim| victim.anon))
+        .number("file", "of files", Unit::Bytes, |killed| killed.of_victim(|victim| victim.file))
+        .number("shmem", "shared", Unit::Bytes, |killed| killed.of_victim(|victim| victim.shmem))
+        .number("adjusted", "oom_score_adj", Unit::Count, |killed| killed.of_victim(|victim| victim.adjusted))
+        .text("name", "for the sake of", |killed| killed.asked.name())
+        .text("pid", "its pid", |killed| killed.asked.pid.to_string())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rdiag_model::probe::Cell;
 
     fn record(victim: [u8; 8], levels: &[&str]) -> Vec<u8> {
         let name = u64::from_ne_bytes(*b"importer");
@@ -184,11 +200,14 @@ mod tests {
         record
     }
 
+    fn line(record: &[u8], cause: Option<&'static str>) -> Vec<Cell> {
+        spec().cells(&Killed::read(record, cause, 4096))
+    }
+
     #[test]
     fn a_victim_is_shown_with_its_memory_its_group_and_who_asked() {
         let record = record(*b"database", &["db.service", "system.slice", "/"]);
-        let cells = line(&record, cause(&["x", "mem_cgroup_out_of_memory"]), 4096);
-        assert_eq!(cells.len(), columns().len());
+        let cells = line(&record, cause(&["x", "mem_cgroup_out_of_memory"]));
         let texts = ["database", "7", "limit of a control group", "/system.slice/db.service"];
         assert_eq!(cells[..4], texts.map(Cell::from));
         assert_eq!(cells[4..8], [409_600.0, 12_288.0, 0.0, -500.0].map(Cell::from));
@@ -198,10 +217,10 @@ mod tests {
 
     #[test]
     fn what_is_not_known_of_a_victim_is_not_made_up() {
-        let cells = line(&record([0; 8], &[]), cause(&[]), 4096);
+        let cells = line(&record([0; 8], &[]), cause(&[]));
         assert_eq!((&cells[0], &cells[1]), (&Cell::Unknown(()), &"7".into()));
         assert!(cells[2..8].iter().all(|cell| *cell == Cell::Unknown(())));
-        assert_eq!(line(&[], cause(&["out_of_memory"]), 4096).len(), columns().len());
+        assert_eq!(line(&[], cause(&["out_of_memory"]))[1..3], ["0", "host"].map(Cell::from));
         assert!(stack(&[1]).is_empty());
     }
 }

@@ -1,11 +1,11 @@
 //! Files that are opened: by which task, how, and with what result.
 
 use super::calls;
-use super::stream::{Events, Lines};
+use super::stream::{Events, Lines, Task};
 use crate::def::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef};
+use crate::table::TableSpec;
 use rdiag_kernel::mechanism::ebpf::{Global, Hook, include_bytes_aligned, words};
 use rdiag_model::Unavailable;
-use rdiag_model::probe::{Cell, Column};
 
 pub(super) static PROBE: ProbeDef = ProbeDef {
     id: "opensnoop",
@@ -44,39 +44,38 @@ fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
     let mut object = context.kernel()?.load(bytes, globals, &[])?;
     object.attach(context.kernel()?, Hook::Tracepoint("sys_exit"))?;
     let events = Events::new(context.host.now());
-    Ok(Box::new(Lines { object, events, id: "opens", title: "Files opened", columns: columns().into(), line }))
+    Ok(Box::new(Lines { object, events, spec, read: Opened::read }))
 }
 
-fn columns() -> [Column; 7] {
-    [
-        Column::text("name", "task"),
-        Column::text("pid", "pid"),
-        Column::text("tid", "tid"),
-        Column::text("call", "call"),
-        Column::text("flags", "flags"),
-        Column::text("result", "result"),
-        Column::text("file", "file"),
-    ]
+/// A call that has returned.
+struct Opened {
+    task: Task,
+    call: &'static str,
+    flags: u64,
+    result: u64,
+    file: Option<String>,
 }
 
-fn line(record: &[u8]) -> Vec<Cell> {
-    let word = |at: usize| words::word(record, at * 8);
-    let [ids, call, flags, result] = [1, 2, 3, 4].map(word);
-    let call = usize::try_from(call).ok().and_then(|at| CALLS.get(at)).copied().unwrap_or("open");
-    let name = record.get(NAME_AT..).unwrap_or_default();
-    // Without its NUL the name could not be read: an address that is not in memory, or none at all.
-    let file = if name.is_empty() { Cell::Unknown(()) } else { words::text(name).into() };
-    let (pid, tid) = (ids >> 32, ids & 0xffff_ffff);
-    let flags = if call == "creat" { CREAT } else { flags };
-    vec![
-        words::text_of_words(&[word(5), word(6)]).into(),
-        pid.to_string().into(),
-        tid.to_string().into(),
-        call.into(),
-        described(flags).into(),
-        calls::result(result).into(),
-        file,
-    ]
+impl Opened {
+    fn read(record: &[u8]) -> Self {
+        let [call, flags, result] = [2, 3, 4].map(|at| words::word(record, at * 8));
+        let call = usize::try_from(call).ok().and_then(|at| CALLS.get(at)).copied().unwrap_or("open");
+        let flags = if call == "creat" { CREAT } else { flags };
+        // Without its NUL the name could not be read: an address that is not in memory, or none at all.
+        let name = record.get(NAME_AT..).filter(|name| !name.is_empty());
+        Self { task: Task::read(record, 1, 5), call, flags, result, file: name.map(words::text) }
+    }
+}
+
+fn spec() -> TableSpec<'static, Opened> {
+    TableSpec::<Opened>::new("opens", "Files opened")
+        .text("name", "task", |open| open.task.name())
+        .text("pid", "pid", |open| open.task.pid.to_string())
+        .text("tid", "tid", |open| open.task.tid.to_string())
+        .text("call", "call", |open| open.call.to_owned())
+        .text("flags", "flags", |open| described(open.flags))
+        .text("result", "result", |open| calls::result(open.result))
+        .text("file", "file", |open| open.file.clone())
 }
 
 /// What creat() stands for: O_CREAT | O_WRONLY | O_TRUNC.
@@ -124,6 +123,7 @@ fn described(flags: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rdiag_model::probe::Cell;
 
     fn record(call: u64, flags: u64, result: i64, name: &[u8]) -> Vec<u8> {
         let comm = u64::from_ne_bytes(*b"cat\0\0\0\0\0");
@@ -133,12 +133,15 @@ mod tests {
         record
     }
 
+    fn line(record: &[u8]) -> Vec<Cell> {
+        spec().cells(&Opened::read(record))
+    }
+
     #[test]
     fn an_open_is_shown_with_task_flags_result_and_name() {
         let cells = line(&record(0, 0o2_000_101, 3, b"/tmp/x\0"));
         let texts = ["cat", "7", "8", "openat", "WRONLY|CREAT|CLOEXEC", "3", "/tmp/x"].map(Cell::from);
         assert_eq!(cells, texts);
-        assert_eq!(cells.len(), columns().len());
         let failed = line(&record(2, 0, -2, b""));
         assert_eq!(failed[3..], ["creat".into(), "WRONLY|CREAT|TRUNC".into(), "ENOENT".into(), Cell::Unknown(())]);
     }
@@ -155,6 +158,6 @@ mod tests {
 
     #[test]
     fn short_records_harm_nobody() {
-        assert_eq!(line(&[1, 2]).len(), columns().len());
+        assert_eq!(line(&[1, 2])[5..], ["0".into(), Cell::Unknown(())]);
     }
 }

@@ -1,10 +1,10 @@
 //! Calls that wait until data are on the disk.
 
 use super::calls;
-use super::stream::{Events, Lines};
+use super::stream::{Events, Lines, Task};
 use crate::def::{Context, FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef};
+use crate::table::TableSpec;
 use rdiag_kernel::mechanism::ebpf::{Global, Hook, include_bytes_aligned, words};
-use rdiag_model::probe::{Cell, Column};
 use rdiag_model::{Unavailable, Unit};
 
 pub(super) static PROBE: ProbeDef = ProbeDef {
@@ -42,49 +42,49 @@ fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable> {
     object.attach(context.kernel()?, Hook::Tracepoint("sys_enter"))?;
     object.attach(context.kernel()?, Hook::Tracepoint("sys_exit"))?;
     let events = Events::new(context.host.now());
-    Ok(Box::new(Lines {
-        object,
-        events,
-        id: "syncs",
-        title: "Calls that wait for the disk",
-        columns: columns().into(),
-        line,
-    }))
+    Ok(Box::new(Lines { object, events, spec, read: Synced::read }))
 }
 
-fn columns() -> [Column; 7] {
-    [
-        Column::text("name", "task"),
-        Column::text("pid", "pid"),
-        Column::text("tid", "tid"),
-        Column::text("call", "call"),
-        Column::number("latency", "took", Unit::Seconds),
-        Column::text("result", "result"),
-        Column::text("file", "file"),
-    ]
+/// A call that has returned.
+struct Synced {
+    task: Task,
+    call: &'static str,
+    /// Nanoseconds; not known where it began before the probe.
+    took: Option<u64>,
+    result: u64,
+    file: Option<String>,
 }
 
-fn line(record: &[u8]) -> Vec<Cell> {
-    let word = |at: usize| words::word(record, at * 8);
-    let [ids, kind, took, result] = [1, 2, 3, 4].map(word);
-    let call = usize::try_from(kind).ok().and_then(|at| CALLS.get(at)).copied().unwrap_or("sync");
-    let name = words::text(record.get(56..).unwrap_or_default());
-    let (pid, tid) = (ids >> 32, ids & 0xffff_ffff);
-    vec![
-        words::text_of_words(&[word(5), word(6)]).into(),
-        pid.to_string().into(),
-        tid.to_string().into(),
-        call.into(),
-        // It began before the probe.
-        if took == u64::MAX { Cell::Unknown(()) } else { (took as f64 * 1e-9).into() },
-        calls::result(result).into(),
-        if name.is_empty() { Cell::Unknown(()) } else { name.into() },
-    ]
+impl Synced {
+    fn read(record: &[u8]) -> Self {
+        let [kind, took, result] = [2, 3, 4].map(|at| words::word(record, at * 8));
+        let call = usize::try_from(kind).ok().and_then(|at| CALLS.get(at)).copied().unwrap_or("sync");
+        let name = words::text(record.get(56..).unwrap_or_default());
+        Self {
+            task: Task::read(record, 1, 5),
+            call,
+            took: (took != u64::MAX).then_some(took),
+            result,
+            file: (!name.is_empty()).then_some(name),
+        }
+    }
+}
+
+fn spec() -> TableSpec<'static, Synced> {
+    TableSpec::<Synced>::new("syncs", "Calls that wait for the disk")
+        .text("name", "task", |sync| sync.task.name())
+        .text("pid", "pid", |sync| sync.task.pid.to_string())
+        .text("tid", "tid", |sync| sync.task.tid.to_string())
+        .text("call", "call", |sync| sync.call.to_owned())
+        .number("latency", "took", Unit::Seconds, |sync| sync.took.map(|took| took as f64 * 1e-9))
+        .text("result", "result", |sync| calls::result(sync.result))
+        .text("file", "file", |sync| sync.file.clone())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rdiag_model::probe::Cell;
 
     fn record(kind: u64, took: u64, result: i64, name: &[u8]) -> Vec<u8> {
         let comm = u64::from_ne_bytes(*b"postgres");
@@ -94,18 +94,21 @@ mod tests {
         record
     }
 
+    fn line(record: &[u8]) -> Vec<Cell> {
+        spec().cells(&Synced::read(record))
+    }
+
     #[test]
     fn a_sync_is_shown_with_its_file_and_the_time_it_took() {
         let cells = line(&record(1, 2_000_000, 0, b"wal\0junk"));
         assert_eq!(cells[..4], ["postgres", "7", "8", "fdatasync"].map(Cell::from));
         assert_eq!(cells[4..], [(2e6 * 1e-9).into(), "0".into(), "wal".into()]);
-        assert_eq!(cells.len(), columns().len());
     }
 
     #[test]
     fn a_sync_that_began_before_the_probe_has_no_time_and_one_without_a_file_no_name() {
         let cells = line(&record(4, u64::MAX, -5, b"\0"));
         assert_eq!(cells[3..], ["sync".into(), Cell::Unknown(()), "EIO".into(), Cell::Unknown(())]);
-        assert_eq!(line(&[]).len(), columns().len());
+        assert_eq!(line(&[])[3..5], ["fsync".into(), 0.0.into()]);
     }
 }

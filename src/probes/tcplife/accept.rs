@@ -1,10 +1,10 @@
 //! `tcpaccept`: connections that tasks of this host accept, and how long those waited for it.
 
-use super::{Tells, Told, connections, who};
+use super::{Tells, Told, connections};
 use crate::def::{FilterKind, GivesStacks, ProbeDef};
 use crate::sockets;
+use crate::table::TableSpec;
 use rdiag_model::Unit;
-use rdiag_model::probe::{Cell, Column};
 
 pub(crate) static TCPACCEPT: ProbeDef = ProbeDef {
     id: "tcpaccept",
@@ -21,24 +21,23 @@ pub(crate) static TCPACCEPT: ProbeDef = ProbeDef {
     streams: true,
     stacks: GivesStacks::Never,
     metrics: &[],
-    start: |context| connections(context, Tells::Accept, ["connections", "TCP connections accepted"], columns(), line),
+    start: |context| connections(context, Tells::Accept, spec),
 };
 
-fn columns() -> Vec<Column> {
-    who().into_iter().chain([Column::number("wait", "waited", Unit::Seconds)]).collect()
-}
-
-fn line(record: &[u8]) -> Vec<Cell> {
-    let told = Told::parse(record);
-    told.who.into_iter().chain([told.time]).collect()
+fn spec() -> TableSpec<'static, Told> {
+    Told::table("connections", "TCP connections accepted").number("wait", "waited", Unit::Seconds, |told| told.time)
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::record;
     use super::*;
+    use rdiag_model::probe::Cell;
 
     #[test]
-    fn a_line_has_a_cell_for_each_column() {
-        assert_eq!(line(&[]).len(), columns().len());
+    fn an_accepted_connection_is_shown_with_its_wait_and_none_that_is_not_known() {
+        let wait = |time| spec().cells(&Told::parse(&record(2, [80, 4000], time))).split_off(4);
+        assert_eq!(wait(3_000_000_000), [3.0.into()]);
+        assert_eq!(wait(u64::MAX), [Cell::Unknown(())]);
     }
 }

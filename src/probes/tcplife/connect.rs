@@ -1,10 +1,10 @@
 //! `tcpconnect`: connections that tasks of this host begin, and how long it takes until they are established or fail.
 
-use super::{Tells, Told, connections, who};
+use super::{Tells, Told, connections};
 use crate::def::{FilterKind, GivesStacks, ProbeDef};
 use crate::sockets;
+use crate::table::TableSpec;
 use rdiag_model::Unit;
-use rdiag_model::probe::{Cell, Column};
 
 pub(crate) static TCPCONNECT: ProbeDef = ProbeDef {
     id: "tcpconnect",
@@ -22,26 +22,23 @@ pub(crate) static TCPCONNECT: ProbeDef = ProbeDef {
     streams: true,
     stacks: GivesStacks::Never,
     metrics: &[],
-    start: |context| connections(context, Tells::Connect, ["attempts", "TCP connections begun"], columns(), line),
+    start: |context| connections(context, Tells::Connect, spec),
 };
 
-fn columns() -> Vec<Column> {
-    let own = [Column::number("latency", "latency", Unit::Seconds), Column::text("result", "result")];
-    who().into_iter().chain(own).collect()
-}
-
-fn line(record: &[u8]) -> Vec<Cell> {
-    let told = Told::parse(record);
-    let result = told.result();
-    told.who.into_iter().chain([told.time, result.into()]).collect()
+fn spec() -> TableSpec<'static, Told> {
+    let table = Told::table("attempts", "TCP connections begun");
+    table.number("latency", "latency", Unit::Seconds, |told| told.time).text("result", "result", Told::result)
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::record;
     use super::*;
 
     #[test]
-    fn a_line_has_a_cell_for_each_column() {
-        assert_eq!(line(&[]).len(), columns().len());
+    fn an_attempt_is_shown_with_its_result_and_how_long_it_took() {
+        let attempt = |how| spec().cells(&Told::parse(&record(how, [4000, 80], 2_000_000_000))).split_off(4);
+        assert_eq!(attempt(1), [2.0.into(), "established".into()]);
+        assert_eq!(attempt(1 | 2 << 8 | 111 << 16), [2.0.into(), "ECONNREFUSED".into()]);
     }
 }

@@ -6,11 +6,11 @@ mod connect;
 pub(super) use accept::TCPACCEPT;
 pub(super) use connect::TCPCONNECT;
 
-use super::stream::{Events, Lines};
+use super::stream::{Events, Lines, Task};
 use super::{calls, sockets};
 use crate::def::{Context, FilterKind, GivesStacks, Probe, ProbeDef};
+use crate::table::TableSpec;
 use rdiag_kernel::mechanism::ebpf::{Global, Hook, include_bytes_aligned, words};
-use rdiag_model::probe::{Cell, Column};
 use rdiag_model::{Unavailable, Unit};
 
 pub(super) static PROBE: ProbeDef = ProbeDef {
@@ -31,10 +31,7 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
     streams: true,
     stacks: GivesStacks::Never,
     metrics: &[],
-    start: |context| {
-        let heading = ["connections", "TCP connections that ended"];
-        connections(context, Tells::Life, heading, columns(), line)
-    },
+    start: |context| connections(context, Tells::Life, spec),
 };
 
 /// What the program reports; the numbers are its own.
@@ -45,13 +42,11 @@ enum Tells {
     Accept = 2,
 }
 
-/// Starts the program; `line` has a cell for each of the columns.
+/// Starts the program, whose records are shown in this table.
 fn connections(
     context: &Context<'_>,
     tells: Tells,
-    [id, title]: [&'static str; 2],
-    columns: Vec<Column>,
-    line: fn(&[u8]) -> Vec<Cell>,
+    spec: fn() -> TableSpec<'static, Told>,
 ) -> Result<Box<dyn Probe>, Unavailable> {
     let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/tcplife/tcplife.bpf.o"));
     let kernel = context.kernel()?;
@@ -63,23 +58,24 @@ fn connections(
         object.attach(kernel, Hook::Tracepoint("sys_exit"))?;
     }
     object.attach(kernel, Hook::Tracepoint("inet_sock_set_state"))?;
-    Ok(Box::new(Lines { object, events: Events::new(context.host.now()), id, title, columns, line }))
+    Ok(Box::new(Lines { object, events: Events::new(context.host.now()), spec, read: Told::parse }))
 }
 
 /// A `struct told` of the program.
-#[derive(Debug, Clone, PartialEq)]
 struct Told {
-    /// Name and process id of the owner, both ends.
-    who: [Cell; 4],
+    /// Known where it was seen at some call.
+    owner: Option<Task>,
+    local: Option<String>,
+    remote: Option<String>,
     /// At which call the owner was seen.
-    by: Cell,
+    by: Option<&'static str>,
     /// The state that was left; 0 for a connection that was established or accepted.
     state: u64,
     /// The error of the socket; 0 for none.
     error: u64,
     has_port: bool,
     /// Seconds.
-    time: Cell,
+    time: Option<f64>,
     sent: f64,
     received: f64,
 }
@@ -95,23 +91,28 @@ impl Told {
         let word = |at: usize| words::word(record, at * 8);
         let [local, remote] = sockets::ends(record, 32);
         let (how, time) = (word(9), word(10));
-        let by = ["", "connect", "accept", "close"].get((how & 0xff) as usize).copied().unwrap_or_default();
-        let owner = if by.is_empty() {
-            [Cell::Unknown(()), Cell::Unknown(())]
-        } else {
-            [words::text_of_words(&[word(2), word(3)]).into(), (word(1) >> 32).to_string().into()]
-        };
-        let [name, pid] = owner;
+        let by = ["", "connect", "accept", "close"].get((how & 0xff) as usize).copied().filter(|by| !by.is_empty());
         Self {
-            who: [name, pid, local, remote],
-            by: if by.is_empty() { Cell::Unknown(()) } else { by.into() },
+            owner: by.map(|_| Task::read(record, 1, 2)),
+            local,
+            remote,
+            by,
             state: how >> 8 & 0xff,
             error: how >> 16,
             has_port: word(4) >> 16 & 0xffff != 0,
-            time: if time == UNKNOWN { Cell::Unknown(()) } else { (time as f64 * 1e-9).into() },
+            time: (time != UNKNOWN).then_some(time as f64 * 1e-9),
             sent: word(11) as f64,
             received: word(12) as f64,
         }
+    }
+
+    /// A table with the columns that all three begin with.
+    fn table(id: &'static str, title: &'static str) -> TableSpec<'static, Self> {
+        TableSpec::<Self>::new(id, title)
+            .text("name", "task", |told| told.owner.as_ref().map(Task::name))
+            .text("pid", "pid", |told| told.owner.as_ref().map(|owner| owner.pid.to_string()))
+            .text("local", "local", |told| told.local.clone())
+            .text("remote", "remote", |told| told.remote.clone())
     }
 
     /// How it ended, or what became of the attempt.
@@ -128,40 +129,22 @@ impl Told {
     }
 }
 
-/// Columns that all three begin with.
-fn who() -> [Column; 4] {
-    [
-        Column::text("name", "task"),
-        Column::text("pid", "pid"),
-        Column::text("local", "local"),
-        Column::text("remote", "remote"),
-    ]
-}
-
-fn columns() -> Vec<Column> {
-    let own = [
-        Column::text("by", "known by"),
-        Column::number("sent", "sent", Unit::Bytes),
-        Column::number("received", "received", Unit::Bytes),
-        Column::number("duration", "duration", Unit::Seconds),
-        Column::text("result", "end"),
-    ];
-    who().into_iter().chain(own).collect()
-}
-
-fn line(record: &[u8]) -> Vec<Cell> {
-    let told = Told::parse(record);
-    let result = told.result();
-    let own = [told.by, told.sent.into(), told.received.into(), told.time, result.into()];
-    told.who.into_iter().chain(own).collect()
+fn spec() -> TableSpec<'static, Told> {
+    Told::table("connections", "TCP connections that ended")
+        .text("by", "known by", |told| told.by.map(str::to_owned))
+        .number("sent", "sent", Unit::Bytes, |told| told.sent)
+        .number("received", "received", Unit::Bytes, |told| told.received)
+        .number("duration", "duration", Unit::Seconds, |told| told.time)
+        .text("result", "end", Told::result)
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
+    use rdiag_model::probe::Cell;
 
     /// From and to 127.0.0.1, with these ports.
-    fn record(how: u64, ports: [u64; 2], time: u64) -> Vec<u8> {
+    pub(super) fn record(how: u64, ports: [u64; 2], time: u64) -> Vec<u8> {
         let loopback = u64::from_ne_bytes([127, 0, 0, 1, 0, 0, 0, 0]);
         let comm = u64::from_ne_bytes(*b"nginx\0\0\0");
         let family_and_ports = 2 << 32 | ports[0] << 16 | ports[1];
@@ -169,10 +152,13 @@ mod tests {
         words.iter().flat_map(|word: &u64| word.to_ne_bytes()).collect()
     }
 
+    fn line(record: &[u8]) -> Vec<Cell> {
+        spec().cells(&Told::parse(record))
+    }
+
     #[test]
     fn a_connection_is_shown_with_its_owner_ends_bytes_and_duration() {
         let cells = line(&record(2 | 9 << 8, [80, 4000], 2_000_000_000));
-        assert_eq!(cells.len(), columns().len());
         assert_eq!(cells[..5], ["nginx", "7", "127.0.0.1:80", "127.0.0.1:4000", "accept"].map(Cell::from));
         assert_eq!(cells[5..], [10.0.into(), 20.0.into(), 2.0.into(), "closed".into()]);
     }
@@ -182,7 +168,7 @@ mod tests {
         let cells = line(&record(1 << 8, [80, 4000], UNKNOWN));
         let unknown = Cell::Unknown(());
         assert_eq!((&cells[0], &cells[1], &cells[4], &cells[7]), (&unknown, &unknown, &unknown, &unknown));
-        assert_eq!(line(&[1, 2]).len(), columns().len());
+        assert_eq!(line(&[1, 2])[..4], [(); 4].map(Cell::Unknown));
     }
 
     #[test]

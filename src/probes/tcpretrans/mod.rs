@@ -5,12 +5,13 @@ mod peers;
 use super::owners::Owners;
 use super::sockets;
 use super::stream::{self, Events};
-use crate::def::{Context, GivesStacks, ParamDef, Probe, ProbeDef, Taken};
+use crate::def::{Context, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
+use crate::table::TableSpec;
 use peers::Peers;
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{Hook, Object, include_bytes_aligned, words};
 use rdiag_model::metric::Pick;
-use rdiag_model::probe::{Cell, Column, Output};
+use rdiag_model::probe::Output;
 use rdiag_model::{Deed, Formula, MetricDef, Unavailable, Unit};
 
 const MANUAL: &str = "ss -tinp (retrans); tcpretrans-bpfcc";
@@ -93,17 +94,18 @@ impl Probe for TcpRetrans {
         self.object.drain("events", MOST, |record| records.push(record.to_vec()))?;
         self.owners.learn(host, records.iter().map(|record| words::word(record, INODE_AT)));
         let Self { events, owners, peers, .. } = self;
+        let spec = spec();
         for record in &records {
             let resent = Resent::parse(record, owners);
             peers.add(&resent);
-            events.add(record, &mut |_| Some(resent.line()));
+            events.add(record, &resent, &spec);
         }
         Ok(())
     }
 
     fn read(&mut self, host: &Host) -> Result<Taken, Unavailable> {
         self.poll(host)?;
-        let table = self.events.table("retransmissions", "Retransmitted TCP segments", &columns());
+        let table = self.events.table(&spec());
         let lost = stream::lost(&mut self.object, &table)?;
         let peers = self.peers.take(self.top);
         Ok(Taken { outputs: vec![Output::Events(table), Output::Table(peers)], lost, ..Taken::default() })
@@ -113,10 +115,12 @@ impl Probe for TcpRetrans {
 const INODE_AT: usize = 8;
 
 /// A `struct resent` of the program.
-#[derive(Debug, Clone, PartialEq)]
 struct Resent {
-    owner: [Cell; 2],
-    ends: [Cell; 2],
+    /// Name and process id of the task that holds the socket.
+    name: Option<String>,
+    pid: Option<String>,
+    local: Option<String>,
+    remote: Option<String>,
     state: u64,
     congestion: u64,
     segments: u64,
@@ -131,14 +135,9 @@ const SYN_ACK: u64 = 12;
 impl Resent {
     fn parse(record: &[u8], owners: &Owners) -> Self {
         let word = |at: usize| words::word(record, at * 8);
-        Self {
-            owner: owners.cells(words::word(record, INODE_AT)),
-            ends: sockets::ends(record, 16),
-            state: word(7),
-            congestion: word(8),
-            segments: word(9),
-            bytes: word(10),
-        }
+        let [name, pid] = owners.of(words::word(record, INODE_AT));
+        let [local, remote] = sockets::ends(record, 16);
+        Self { name, pid, local, remote, state: word(7), congestion: word(8), segments: word(9), bytes: word(10) }
     }
 
     /// A SYN-ACK is repeated by nothing but a timer.
@@ -146,40 +145,34 @@ impl Resent {
         self.congestion == LOSS || self.state == SYN_ACK
     }
 
-    fn line(&self) -> Vec<Cell> {
-        let congestion = match self.congestion {
+    fn congestion(&self) -> String {
+        let told = match self.congestion {
             _ if self.after_timer() => "loss",
             0 => "open",
             1 => "disorder",
             2 => "CWR",
             _ => "recovery",
         };
-        let own = [
-            sockets::state(self.state).into(),
-            congestion.into(),
-            (self.segments as f64).into(),
-            (self.bytes as f64).into(),
-        ];
-        self.owner.iter().chain(&self.ends).cloned().chain(own).collect()
+        told.to_owned()
     }
 }
 
-fn columns() -> [Column; 8] {
-    [
-        Column::text("name", "task"),
-        Column::text("pid", "pid"),
-        Column::text("local", "local"),
-        Column::text("remote", "remote"),
-        Column::text("state", "state"),
-        Column::text("congestion", "congestion"),
-        Column::number("segments", "segments", Unit::Count),
-        Column::number("bytes", "bytes", Unit::Bytes),
-    ]
+fn spec() -> TableSpec<'static, Resent> {
+    TableSpec::<Resent>::new("retransmissions", "Retransmitted TCP segments")
+        .text("name", "task", |resent| resent.name.clone())
+        .text("pid", "pid", |resent| resent.pid.clone())
+        .text("local", "local", |resent| resent.local.clone())
+        .text("remote", "remote", |resent| resent.remote.clone())
+        .text("state", "state", |resent| sockets::state(resent.state).to_owned())
+        .text("congestion", "congestion", Resent::congestion)
+        .number("segments", "segments", Unit::Count, |resent| resent.segments as f64)
+        .number("bytes", "bytes", Unit::Bytes, |resent| resent.bytes as f64)
 }
 
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+    use rdiag_model::probe::Cell;
 
     /// From 127.0.0.1:40000 to 192.0.2.LAST:443.
     pub(super) fn record(inode: u64, last: u8, state: u64, congestion: u64) -> Vec<u8> {
@@ -190,11 +183,14 @@ pub(super) mod tests {
         words.iter().flat_map(|word: &u64| word.to_ne_bytes()).collect()
     }
 
+    fn line(record: &[u8]) -> Vec<Cell> {
+        spec().cells(&Resent::parse(record, &Owners::default()))
+    }
+
     #[test]
     fn a_segment_is_shown_with_ends_state_and_what_made_the_kernel_repeat_it() {
-        let line = |state, congestion| Resent::parse(&record(0, 7, state, congestion), &Owners::default()).line();
+        let line = |state, congestion| line(&record(0, 7, state, congestion));
         let cells = line(1, 3);
-        assert_eq!(cells.len(), columns().len());
         assert_eq!(cells[0], "(no process)".into());
         assert_eq!(cells[2..6], ["127.0.0.1:40000", "192.0.2.7:443", "ESTABLISHED", "recovery"].map(Cell::from));
         assert_eq!(cells[6..], [2.0.into(), 2896.0.into()]);
@@ -204,6 +200,6 @@ pub(super) mod tests {
 
     #[test]
     fn short_records_harm_nobody() {
-        assert_eq!(Resent::parse(&[1], &Owners::default()).line().len(), columns().len());
+        assert_eq!(line(&[1])[2..4], [Cell::Unknown(()), Cell::Unknown(())]);
     }
 }

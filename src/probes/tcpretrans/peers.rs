@@ -39,10 +39,9 @@ pub(super) struct Peers {
 
 impl Peers {
     pub(super) fn add(&mut self, resent: &Resent) {
-        let [name, pid] = resent.owner.each_ref().map(|cell| cell.text().unwrap_or_default().to_owned());
-        let [_, remote] = &resent.ends;
+        let [name, pid] = [&resent.name, &resent.pid].map(|text| text.clone().unwrap_or_default());
         let address = |end: &str| end.parse::<SocketAddr>().map(|end| end.ip().to_string()).ok();
-        let pair = (pid, name, remote.text().and_then(address).unwrap_or_default());
+        let pair = (pid, name, resent.remote.as_deref().and_then(address).unwrap_or_default());
         let sum = if self.pairs.len() >= MOST && !self.pairs.contains_key(&pair) {
             &mut self.rest
         } else {
@@ -98,10 +97,9 @@ mod tests {
     #[test]
     fn pairs_beyond_the_bound_are_summed_up_in_one() {
         let mut peers = Peers::default();
-        let ends = |at: usize| ["127.0.0.1:1".into(), format!("10.{}.{}.1:80", at / 256, at % 256).into()];
         for at in 0..MOST + 3 {
             let mut resent = Resent::parse(&record(0, 7, 1, 4), &Owners::default());
-            resent.ends = ends(at);
+            resent.remote = Some(format!("10.{}.{}.1:80", at / 256, at % 256));
             peers.add(&resent);
         }
         let table = peers.take(1);

@@ -153,8 +153,7 @@ struct Connection {
 
 impl Connection {
     fn new([tgid, first, second, ends @ ..]: Key) -> Self {
-        let ends = sockets::ends(&ends.map(u64::to_ne_bytes).concat(), 0);
-        let [local, remote] = ends.map(|end| end.text().map(str::to_owned));
+        let [local, remote] = sockets::ends(&ends.map(u64::to_ne_bytes).concat(), 0);
         Self { name: words::text_of_words(&[first, second]), tgid, local, remote }
     }
 
