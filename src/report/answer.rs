@@ -49,7 +49,7 @@ fn lead<'f>(cause: &Cause, findings: &'f [Finding]) -> Option<&'f Finding> {
 }
 
 /// What speaks for a cause that was not established.
-enum Sign<'f> {
+enum Hint<'f> {
     /// One of its rules fired, and what else the cause asks for is missing.
     Fired(&'f Finding),
     /// The figure of one of its rules is near its threshold or beyond; the finding stands for so many.
@@ -58,16 +58,16 @@ enum Sign<'f> {
 
 /// A rule rules out its cause only with a figure that is well on the other side of its threshold, or where another one is missed by far.
 /// Another rule of the same cause, which detects it by other signs, takes nothing back.
-fn speaks_for<'f>(cause: &Cause, findings: &'f [Finding], quiet: Quiet<'_>) -> Option<Sign<'f>> {
+fn speaks_for<'f>(cause: &Cause, findings: &'f [Finding], quiet: Quiet<'_>) -> Option<Hint<'f>> {
     // What is over, or only worth knowing, is no sign of it at all.
     let fired = lead(cause, findings).filter(|finding| finding.status > Status::Info && !finding.is_over());
     let calm = calm(cause, findings);
     let figure = |is: &dyn Fn(&Finding) -> bool| {
-        let of = |same: &Vec<&'f Finding>| Some(Sign::Figure(same.iter().find(|finding| is(finding))?, same.len()));
+        let of = |same: &Vec<&'f Finding>| Some(Hint::Figure(same.iter().find(|finding| is(finding))?, same.len()));
         calm.iter().find_map(of)
     };
     let is_open = |finding: &Finding| quiet.is_near(finding) && quiet.is_beyond(finding);
-    fired.map(Sign::Fired).or_else(|| figure(&is_open)).or_else(|| figure(&|finding| quiet.is_near(finding)))
+    fired.map(Hint::Fired).or_else(|| figure(&is_open)).or_else(|| figure(&|finding| quiet.is_near(finding)))
 }
 
 fn sentence(cause: &Cause, found: &[Cause], findings: &[Finding], quiet: Quiet<'_>) -> String {
@@ -97,14 +97,14 @@ fn sentence(cause: &Cause, found: &[Cause], findings: &[Finding], quiet: Quiet<'
 }
 
 /// What was seen of a cause that is not clear, and why that does not establish it.
-fn open(sign: &Sign<'_>, found: &[Cause], quiet: Quiet<'_>) -> String {
+fn open(hint: &Hint<'_>, found: &[Cause], quiet: Quiet<'_>) -> String {
     let with = |seen: &str, why: &str| format!("{}{why}.", seen.trim().trim_end_matches('.'));
-    match sign {
-        Sign::Fired(finding) => match found.iter().find(|cause| cause.rules.contains(&finding.id)) {
+    match hint {
+        Hint::Fired(finding) => match found.iter().find(|cause| cause.rules.contains(&finding.id)) {
             Some(other) => with(&finding.summary, &format!("; counted under: {}", other.title)),
             None => with(&finding.summary, WITHOUT_SIGNS),
         },
-        Sign::Figure(finding, same) => {
+        Hint::Figure(finding, same) => {
             let why = if quiet.is_beyond(finding) { WITHOUT_SIGNS } else { ", near its threshold" };
             with(&quiet::sentence(finding, *same), why)
         }

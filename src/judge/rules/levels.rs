@@ -2,12 +2,12 @@
 //! fire a report says whether its figure speaks for it.
 
 use super::Rule;
+use super::expression::knee;
 use super::tokens::{Kind, Token, tokens};
 use rdiag_model::finding::{Asked, Figure, Levels, Sign};
 
-/// How busy CPUs may be before tasks wait, and what that is at least, with a single CPU.
+/// How busy CPUs may be before tasks wait: the least with a single one.
 const KNEE: [&str; 4] = ["knee", "(", "host.cpus", ")"];
-const LOWEST_KNEE: f64 = 0.5;
 
 impl Rule {
     /// The levels of its conditions.
@@ -61,7 +61,7 @@ fn asked(part: &[Token<'_>]) -> Asked {
         };
     }
     let is_knee = right.windows(KNEE.len()).any(|pieces| pieces.iter().map(|piece| piece.text).eq(KNEE));
-    let level = if is_knee { Some(LOWEST_KNEE) } else { number(right) };
+    let level = if is_knee { Some(knee(1.0)) } else { number(right) };
     match (sum(left), level) {
         (Some(sum), Some(level)) => Asked::Others(sum, sign, level),
         _ => Asked::Else,
