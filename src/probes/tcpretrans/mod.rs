@@ -5,7 +5,7 @@ mod peers;
 use super::owners::Owners;
 use super::sockets;
 use super::stream::{self, Events};
-use crate::def::{Context, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
+use crate::def::{Context, GivesStacks, ParamDef, Probe, ProbeDef, Taken};
 use crate::table::TableSpec;
 use peers::Peers;
 use rdiag_kernel::host::Host;
