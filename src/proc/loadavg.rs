@@ -50,7 +50,10 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn no_bytes_make_it_panic_and_no_load_is_infinite(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..60), line in "[0-9./ -]{0,40}") {
+        fn no_bytes_make_it_panic_and_no_load_is_infinite(
+            bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..60),
+            line in "[0-9./ -]{0,40}",
+        ) {
             for bytes in [&bytes[..], line.as_bytes()] {
                 let parsed = LoadAverage::parse(bytes);
                 proptest::prop_assert!(parsed.is_none_or(|parsed| parsed.loads.iter().all(|load| load.is_finite())));
