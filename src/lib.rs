@@ -9,9 +9,3 @@
 //! renderers never compute. `ARCHITECTURE.md` says which module may import which.
 
 pub mod cli;
-pub mod lab;
-pub mod session;
-
-#[cfg(test)]
-#[path = "../tests/support/skip.rs"]
-mod skip;

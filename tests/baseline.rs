@@ -23,7 +23,7 @@ fn recorded(place: &Path, story: &str) -> PathBuf {
 
 /// The same figures of another day.
 fn at_another_day(place: &Path, recording: &str, day: u32) -> String {
-    let mut own = rdiag::session::read_recording(&std::fs::read(recording).unwrap()).unwrap();
+    let mut own = rdiag_session::read_recording(&std::fs::read(recording).unwrap()).unwrap();
     own.started = format!("2026-02-0{}T03:12:45Z", day + 1);
     let file = place.join(format!("day-{day}.json"));
     std::fs::write(&file, serde_json::to_vec(&own).unwrap()).unwrap();
@@ -81,7 +81,7 @@ fn of_a_baseline_one_recording_at_a_time_is_in_memory() {
     let days: Vec<String> = (0..5).map(|day| at_another_day(place.path(), quiet.to_str().unwrap(), day)).collect();
     let mut peaks = Vec::new();
     for day in &days {
-        let mut own = rdiag::session::read_recording(&std::fs::read(day).unwrap()).unwrap();
+        let mut own = rdiag_session::read_recording(&std::fs::read(day).unwrap()).unwrap();
         let record = own.windows.first_mut().unwrap().collectors.get_mut("diskstats").unwrap();
         let label = || [("class".to_owned(), "hdd".to_owned())].into();
         record.labels.extend((0..60_000).map(|at| (format!("disk{at}"), label())));

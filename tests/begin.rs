@@ -33,7 +33,7 @@ fn runs_that_were_started_apart_measure_the_same_seconds() {
     for run in [first, start()] {
         let output = run.wait_with_output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        let recording: Recording = rdiag::session::read_recording(&output.stdout).unwrap();
+        let recording: Recording = rdiag_session::read_recording(&output.stdout).unwrap();
         let begin = recording.setup.begin.clone().unwrap();
         // A busy machine may be late, and says by how much.
         let late = seconds(&recording.started) as f64 - (at % 86_400) as f64;
@@ -64,7 +64,7 @@ fn a_late_host_begins_at_once_where_asked_for_and_says_how_late() {
     let output = late(60);
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success() && error.contains("the window began 6"), "{error}");
-    let begin = rdiag::session::read_recording(&output.stdout).unwrap().setup.begin.unwrap();
+    let begin = rdiag_session::read_recording(&output.stdout).unwrap().setup.begin.unwrap();
     assert!((60.0..90.0).contains(&begin.late_seconds), "{begin:?}");
     let output = late(660);
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -84,13 +84,13 @@ fn a_signal_ends_the_wait() {
     .unwrap();
     let output = run.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130), "as any run that a signal ended early");
-    assert!(rdiag::session::read_recording(&output.stdout).unwrap().interrupted);
+    assert!(rdiag_session::read_recording(&output.stdout).unwrap().interrupted);
 }
 
 #[test]
 fn a_recording_says_how_its_host_is_set_up() {
     let output = rdiag().args(SHORT).args(["-o", "-"]).output().unwrap();
-    let recording: Recording = rdiag::session::read_recording(&output.stdout).unwrap();
+    let recording: Recording = rdiag_session::read_recording(&output.stdout).unwrap();
     let fact = |name: &str| recording.setup.facts.get(name).map(String::as_str);
     let swappiness = std::fs::read_to_string("/proc/sys/vm/swappiness").unwrap();
     assert_eq!(fact("sysctl vm.swappiness"), Some(swappiness.trim()));
@@ -103,7 +103,7 @@ fn a_recording_says_how_its_host_is_set_up() {
         .args(["record", "use-method", "-o", "-", "--begin-at", &format!("@{}", now() + 500), "--root"])
         .arg(&tree)
         .output();
-    let recording: Recording = rdiag::session::read_recording(&output.unwrap().stdout).unwrap();
+    let recording: Recording = rdiag_session::read_recording(&output.unwrap().stdout).unwrap();
     assert_eq!(recording.setup.role("device", "vda"), Some("disk:root"));
     assert!(recording.setup.begin.unwrap().late_seconds == 0.0, "a recorded tree has its own instants");
 }

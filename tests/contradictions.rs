@@ -8,9 +8,9 @@ mod mixes;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use rdiag::session;
 use rdiag_model::answer::Outcome;
 use rdiag_model::{Recording, Report};
+use rdiag_session as session;
 
 use crate::support::{path, rdiag};
 use claims::contradictions;

@@ -183,7 +183,7 @@ fn otlp_has_the_readings_and_findings_of_the_report_at_their_times() {
 /// The task of a recording as twenty runs of a command.
 fn of_twenty_runs(folder: &Path) -> std::path::PathBuf {
     let bytes = std::fs::read(path("tests/fixtures/recordings/orders-dsync.json.gz")).unwrap();
-    let mut recording = serde_json::to_value(rdiag::session::read_recording(&bytes).unwrap()).unwrap();
+    let mut recording = serde_json::to_value(rdiag_session::read_recording(&bytes).unwrap()).unwrap();
     recording["target"]["pids"] = json!([27219]);
     recording["target"]["each"] = json!(true);
     let ledger = &mut recording["windows"][0]["ledgers"]["response"]["Ok"];

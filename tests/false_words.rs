@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use rdiag::session;
 use rdiag_model::Status;
+use rdiag_session as session;
 
 /// Rules that can give a warning and have no such list yet: it may only get shorter.
 const WITHOUT: &str = include_str!("false_words.txt");

@@ -20,7 +20,7 @@ pub fn recording(story: &str) -> Value {
     let root = path("tests/fixtures/hosts").join(story);
     rdiag().args(["record", "use-method", "--root"]).arg(root).arg("--out").arg(&file).assert().success();
     let packed = std::fs::read(file).unwrap();
-    serde_json::to_value(rdiag::session::read_recording(&packed).unwrap()).unwrap()
+    serde_json::to_value(rdiag_session::read_recording(&packed).unwrap()).unwrap()
 }
 
 /// A host's recording, under a name.

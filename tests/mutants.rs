@@ -1,7 +1,7 @@
 //! The tests of the shipped rules prove the rules: each change of a rule fails one of its tests.
 
-use rdiag::session;
 use rdiag_playbook::untested::{Proof, prove};
+use rdiag_session as session;
 
 #[test]
 fn the_tests_of_the_rules_notice_nearly_every_change_of_a_rule() {

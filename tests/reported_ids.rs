@@ -14,7 +14,7 @@ fn ids() -> BTreeSet<String> {
     let output = rdiag().args(["list", "rules", "--json"]).output().unwrap();
     let rules: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
     let rules = rules.iter().map(|rule| rule["id"].as_str().unwrap().to_owned());
-    rdiag::session::all_metrics().map(|(_, metric)| metric.id.to_owned()).chain(rules).collect()
+    rdiag_session::all_metrics().map(|(_, metric)| metric.id.to_owned()).chain(rules).collect()
 }
 
 /// The texts in quotes of a source that have the shape of an id: `cpu.busy.ratio`.

@@ -20,11 +20,11 @@ fn packed(story: &str) -> Vec<u8> {
 
 /// The same as another host, with something changed.
 fn as_host(packed: &[u8], host: &str, change: impl Fn(&mut Value)) -> Vec<u8> {
-    let mut value = serde_json::to_value(rdiag::session::read_recording(packed).unwrap()).unwrap();
+    let mut value = serde_json::to_value(rdiag_session::read_recording(packed).unwrap()).unwrap();
     value["host"]["hostname"] = json!(host);
     change(&mut value);
     let mut bytes = Vec::new();
-    rdiag::session::write_recording(&serde_json::from_value(value).unwrap(), &mut bytes).unwrap();
+    rdiag_session::write_recording(&serde_json::from_value(value).unwrap(), &mut bytes).unwrap();
     bytes
 }
 
@@ -203,7 +203,7 @@ fn a_recording_as_text_says_what_must_come_through_and_comes_back_whole() {
         .map(|byte| format!("{byte:02x}"))
         .collect();
     assert_eq!(head, ["RDIAG1", &bytes.len().to_string(), &sum]);
-    assert!(text.ends_with("\nRDIAG1 END\n") && rdiag::session::read_recording(&bytes).is_ok());
+    assert!(text.ends_with("\nRDIAG1 END\n") && rdiag_session::read_recording(&bytes).is_ok());
     // A log that was saved: a file, which could as well be folded text.
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("pod.log");
@@ -240,7 +240,7 @@ fn a_finding_about_a_control_group_names_pod_container_and_namespace() {
         format!("/kubepods/burstable/pod{}/{ID}", uid.replace('_', "-")),
         format!("/docker/{ID}"),
     ] {
-        let recording = serde_json::to_string(&rdiag::session::read_recording(&throttled).unwrap()).unwrap();
+        let recording = serde_json::to_string(&rdiag_session::read_recording(&throttled).unwrap()).unwrap();
         let mut recording: Value =
             serde_json::from_str(&recording.replace(&format!("\"{group}\""), &format!("\"{place}\""))).unwrap();
         recording["setup"]["containers"] = json!({ID: {"namespace": "shop", "pod": "web-1", "container": "app"}});

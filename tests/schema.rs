@@ -1,9 +1,9 @@
 //! The committed schemas are those of the types, and what rdiag writes follows them.
 //! `RDIAG_BLESS=1 cargo test schema` writes them anew.
 
-use rdiag::lab::Scenario;
-use rdiag::lab::lesson::Lesson;
 use rdiag_fleet::Fleet;
+use rdiag_lab::Scenario;
+use rdiag_lab::lesson::Lesson;
 use rdiag_model::comparison::Comparison;
 use rdiag_model::rows::Row;
 use rdiag_model::{Recording, Report};
@@ -62,6 +62,6 @@ fn a_run_writes_a_report_and_a_recording_that_follow_the_schemas() {
     let report: Value = serde_json::from_slice(&std::fs::read(out.join("report.json")).unwrap()).unwrap();
     validate("report", &report);
     let packed = std::fs::read(out.join("recording.json.gz")).unwrap();
-    let recording = rdiag::session::read_recording(&packed).unwrap();
+    let recording = rdiag_session::read_recording(&packed).unwrap();
     validate("recording", &serde_json::to_value(recording).unwrap());
 }

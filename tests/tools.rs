@@ -24,7 +24,7 @@ fn explain(words: &[&str]) -> (bool, String, String) {
 
 #[test]
 fn every_tool_that_people_learn_is_in_the_map() {
-    let map = Tools::builtin(&rdiag::session::catalogue());
+    let map = Tools::builtin(&rdiag_session::catalogue());
     let named = named();
     assert!(named.len() > 250, "the list is cut short");
     let missing: Vec<&String> = named.iter().map(|(_, name)| name).filter(|name| map.find(name).is_none()).collect();

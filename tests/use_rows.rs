@@ -78,7 +78,7 @@ fn is_probe(id: &str) -> bool {
 /// Whether there is what shows a row.
 fn is_there(what: &str) -> bool {
     match what.split_once(' ').unwrap_or((what, "")) {
-        ("metric", id) => rdiag::session::metric(id).is_some(),
+        ("metric", id) => rdiag_session::metric(id).is_some(),
         ("probe", id) => is_probe(id),
         ("collector", id) => rdiag_collectors::ALL.iter().any(|collector| collector.id == id),
         ("component", id) => text("src/model/component.rs").contains(&format!(" \"{id}\" ")),

@@ -12,11 +12,12 @@ use super::output::{OutputArgs, Target, json};
 use super::screen::ScreenArgs;
 use super::ui::{Text, Ui};
 use crate::cli::exit::{Exit, Failure};
-use crate::lab::library::reproducing;
-use crate::session::{self, Sources};
+use rdiag_lab::library::reproducing;
 use rdiag_model::{ProbeResult, Recording};
 use rdiag_report as report;
 use rdiag_report::shown;
+use rdiag_session as session;
+use rdiag_session::Sources;
 
 /// Files larger than this are no recordings.
 const MAX_FILE: u64 = 512 << 20;

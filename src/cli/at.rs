@@ -17,14 +17,15 @@ use super::screen::ScreenArgs;
 use super::ui::{Text, Ui};
 use super::unpacked::{self, Meant};
 use crate::cli::exit::{Exit, Failure};
-use crate::lab::library::reproducing;
-use crate::session::{self, Given, HistoryFile, NamedPlaybook, Past, Side, Span};
 use rdiag_kernel::host::files::Folder;
 use rdiag_kernel::host::{Clock, Zone};
+use rdiag_lab::library::reproducing;
 use rdiag_model::report::{Around, Changes, Usual};
 use rdiag_model::{Metrics, Recording};
 use rdiag_playbook::{self as playbook, Method, Plan};
 use rdiag_report::shown;
+use rdiag_session as session;
+use rdiag_session::{Given, HistoryFile, NamedPlaybook, Past, Side, Span};
 
 /// How much is looked at when nothing is said, and at most and at least, in seconds.
 const LAST: f64 = 600.0;

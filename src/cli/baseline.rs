@@ -12,12 +12,13 @@ use super::output::json;
 use super::state;
 use super::ui::{Text, Ui};
 use crate::cli::exit::{Exit, Failure};
-use crate::session::{self, Sources, StoreError};
 use rdiag_kernel::host::files::Folder;
 use rdiag_model::Metrics;
 use rdiag_model::quantity::{self, bytes};
 use rdiag_model::report::Usual;
 use rdiag_report::{self as report, shown};
+use rdiag_session as session;
+use rdiag_session::{Sources, StoreError};
 
 /// Bytes of a recording, and recordings of a baseline.
 const MAX_FILE: u64 = 64 << 20;

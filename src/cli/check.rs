@@ -7,10 +7,11 @@ use super::confined::confined;
 use super::tools::{self, dry_run};
 use super::ui::{Text, Ui};
 use crate::cli::exit::{Exit, Failure};
-use crate::lab;
-use crate::session::{self, Sources};
 use rdiag_kernel::host::files;
+use rdiag_lab as lab;
 use rdiag_playbook::{Library, Problem, check, load, untested, words};
+use rdiag_session as session;
+use rdiag_session::Sources;
 
 /// Check playbooks, rules, exercises, the map of old tools and the advice of Method R: everything they cite exists, and their tests pass.
 #[derive(Debug, clap::Args)]

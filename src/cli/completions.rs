@@ -7,9 +7,9 @@ use clap_complete::Shell;
 use super::command;
 use super::ui::{Text, Ui};
 use crate::cli::exit::{Exit, Failure};
-use crate::lab::{lesson, library};
-use crate::session;
+use rdiag_lab::{lesson, library};
 use rdiag_probes as probes;
+use rdiag_session as session;
 
 /// Print the completion script for a shell; it knows the names of playbooks, rules, probes and exercises, your own too.
 #[derive(Debug, clap::Args)]

@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use super::task::lives;
 use super::ui::{Text, Ui};
 use crate::cli::exit::Failure;
-use crate::session;
 use rdiag_kernel::host::SharedHost;
 use rdiag_model::Target;
 use rdiag_model::quantity::percent;
 use rdiag_report::shown;
+use rdiag_session as session;
 
 /// How long candidates are looked at, in seconds.
 const LOOK_SECONDS: f64 = 1.0;

@@ -14,14 +14,15 @@ use super::sides::{SidesArgs, Source};
 use super::stacks::{NamedStacks, of_recording, of_report, of_result};
 use super::ui::Ui;
 use crate::cli::exit::{Exit, Failure};
-use crate::lab::library::reproducing;
-use crate::session::{self, Origin, Sources, StoreError};
 use rdiag_history::is_finer;
 use rdiag_kernel::host::files::Folder;
+use rdiag_lab::library::reproducing;
 use rdiag_model::comparison::{Change, Side};
 use rdiag_model::{Recording, Report};
 use rdiag_report as report;
 use rdiag_report::diff::{self, Input};
+use rdiag_session as session;
+use rdiag_session::{Origin, Sources, StoreError};
 
 /// Files larger than this are none of ours.
 const MAX_FILE: u64 = 512 << 20;

@@ -9,7 +9,6 @@ use super::hanging::hanging;
 use super::root::open_host;
 use super::ui::{Text, Ui};
 use crate::cli::exit::{Exit, Failure};
-use crate::session;
 use rdiag_kernel::host::Host;
 use rdiag_kernel::host::rights::{self, Phase, Work};
 use rdiag_kernel::mechanism::symbols::reader;
@@ -17,6 +16,7 @@ use rdiag_kernel::mechanism::tracefs::private;
 use rdiag_model::{Facts, Reason, Unavailable};
 use rdiag_probes::ProbeDef;
 use rdiag_report::escape::visible;
+use rdiag_session as session;
 
 /// Say what can be measured on this host, what not, why, and the least remedy.
 #[derive(Debug, clap::Args)]

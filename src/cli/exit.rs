@@ -5,13 +5,13 @@ use std::process::ExitCode;
 
 use thiserror::Error;
 
-use crate::lab::{LabError, Trouble};
-use crate::session::{ImportError, StoreError};
 use rdiag_kernel::host::launch::{Ended, How, LaunchError};
 use rdiag_kernel::mechanism::perf_data::PerfDataError;
+use rdiag_lab::{LabError, Trouble};
 use rdiag_model::Unavailable;
 use rdiag_playbook::PlaybookError;
 use rdiag_report::shown::{Shown, Terminal};
+use rdiag_session::{ImportError, StoreError};
 
 /// Shown under `--help`.
 pub(super) const HELP: &str = "Exit codes: 0 done, whatever was found; 1 findings at or above --fail-on; 2 wrong usage, an invalid \

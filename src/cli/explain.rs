@@ -8,13 +8,13 @@ use super::hanging::hanging;
 use super::tools;
 use super::ui::{Text, Ui};
 use crate::cli::exit::{Exit, Failure};
-use crate::session;
 use rdiag_collectors as collectors;
 use rdiag_model::{Component, MetricDef};
 use rdiag_playbook::Library;
 use rdiag_playbook::suggest::did_you_mean;
 use rdiag_playbook::tools::Tools;
 use rdiag_probes as probes;
+use rdiag_session as session;
 
 /// Explain a term (iowait, %util, steal, D state), a metric, rule, component of response time, collector, probe or playbook, or
 /// show what replaces an old tool: a command, a subcommand of perf, a tool of bcc, a file of ftrace or /proc, an event.

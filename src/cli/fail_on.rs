@@ -3,8 +3,8 @@
 use clap::ValueEnum;
 
 use crate::cli::exit::Exit;
-use crate::session::Analysis;
 use rdiag_model::{Report, Status};
+use rdiag_session::Analysis;
 
 /// A threshold for the exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -10,11 +10,12 @@ use super::history_folder;
 use super::incidents::Found;
 use super::ui::{Text, Ui};
 use crate::cli::exit::{Exit, Failure};
-use crate::session::{self, TAIL, begins, write_recording};
 use rdiag_history::{Header, header_of};
 use rdiag_kernel::host::Zone;
 use rdiag_model::{Metrics, Reading, quantity};
 use rdiag_report::shown;
+use rdiag_session as session;
+use rdiag_session::{TAIL, begins, write_recording};
 
 /// Show what `rdiag watch` recorded: which times and incidents, the course of a time, or all of it as a recording.
 #[derive(Debug, clap::Args)]

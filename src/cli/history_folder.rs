@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use super::state;
 use super::ui::{Text, Ui};
 use crate::cli::exit::Failure;
-use crate::session::{HistoryFile, NEAR, Span, TAIL, begins};
 use rdiag_kernel::host::Zone;
 use rdiag_kernel::host::files::Folder;
 use rdiag_report::shown;
+use rdiag_session::{HistoryFile, NEAR, Span, TAIL, begins};
 
 /// A block is no longer, in seconds.
 const LONGEST_BLOCK: i64 = 3700;

@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::ui::Text;
-use crate::session::{self, Span};
 use rdiag_history::{INCIDENTS, Incident, MAX_INCIDENTS, incident_second, read_incidents};
 use rdiag_kernel::host::files::Folder;
 use rdiag_kernel::host::{StoredFile, Zone};
 use rdiag_report::shown;
+use rdiag_session as session;
+use rdiag_session::Span;
 
 /// The list as it lies in the folder, and which recordings of drill-downs are there.
 pub(super) struct Found {

@@ -9,9 +9,10 @@ use rustix::io::Errno;
 
 use super::confined::Desk;
 use crate::cli::exit::Failure;
-use crate::session::{self, StoreError};
 use rdiag_kernel::host::files;
 use rdiag_model::ProbeResult;
+use rdiag_session as session;
+use rdiag_session::StoreError;
 
 /// The file.
 pub(super) struct Input {

@@ -11,14 +11,14 @@ use super::root::open_host;
 use super::tools;
 use super::ui::{Text, Ui};
 use crate::cli::exit::{Exit, Failure};
-use crate::lab;
-use crate::session;
 use rdiag_collectors as collectors;
 use rdiag_kernel::mechanism::perf::catalogue::{self, EventInfo};
 use rdiag_kernel::mechanism::tracefs::functions;
+use rdiag_lab as lab;
 use rdiag_playbook::tools::Standing;
 use rdiag_probes as probes;
 use rdiag_report::shown;
+use rdiag_session as session;
 
 /// List playbooks, rules, metrics, collectors, probes, events, functions, exercises, or what stands for old tools.
 #[derive(Debug, clap::Args)]

@@ -16,16 +16,17 @@ use super::signals::stop_on_signal;
 use super::ui::{Text, Ui};
 use super::{conversation, params, task};
 use crate::cli::exit::{Exit, Failure};
-use crate::lab::recipe::under_way;
-use crate::session::{self, Run};
 use rdiag_kernel::host::launch::{Ended, How};
 use rdiag_kernel::host::rights::{self, Phase};
 use rdiag_kernel::host::{BeginAt, NoInstant, SharedHost, within};
 use rdiag_kernel::mechanism::tracefs;
+use rdiag_lab::recipe::under_way;
 use rdiag_model::setup::{Begin, WallClock};
 use rdiag_model::{Exercise, Recording, Target};
 use rdiag_playbook::{self as playbook, Method, Plan};
 use rdiag_report::shown;
+use rdiag_session as session;
+use rdiag_session::Run;
 
 /// From so many seconds on, a late beginning is reported.
 const LATE: f64 = 0.5;

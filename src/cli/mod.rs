@@ -56,10 +56,10 @@ use clap::{Parser, Subcommand};
 pub use exit::{Exit, Failure};
 pub use fleet::taken_apart;
 
-use crate::lab::{keeper, load};
 use rdiag_kernel::host::{again, launch, rights, statvfs};
 use rdiag_kernel::mechanism::symbols::reader;
 use rdiag_kernel::mechanism::tracefs::undo;
+use rdiag_lab::{keeper, load};
 
 /// Guided performance diagnosis for Linux: what is saturated, who is behind it, what was ruled out.
 #[derive(Debug, Parser)]

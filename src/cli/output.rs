@@ -14,13 +14,13 @@ use super::confined::Desk;
 use super::stacks;
 use super::ui::{Text, Ui};
 use crate::cli::exit::Failure;
-use crate::session::write_recording;
 use rdiag_kernel::host::files;
 use rdiag_model::rows::Row;
 use rdiag_model::{ProbeResult, Recording, Report};
 use rdiag_report::shown;
 use rdiag_report::shown::{Json, Shown};
 use rdiag_report::{self as report, Exported};
+use rdiag_session::write_recording;
 
 /// Options about the output, the same for `run` and `analyze`.
 #[derive(Debug, clap::Args)]

@@ -19,7 +19,6 @@ use super::signals::stop_on_signal;
 use super::ui::{Text, Ui};
 use super::{output, points, stacks};
 use crate::cli::exit::{Exit, Failure};
-use crate::session::{self, ProbeEnd};
 use rdiag_kernel::host::rights::{self, Phase};
 use rdiag_kernel::mechanism::tracefs::private;
 use rdiag_model::quantity::percent;
@@ -28,6 +27,8 @@ use rdiag_report::live::Live;
 use rdiag_report::probe as text;
 use rdiag_report::shown;
 use rdiag_report::shown::json_line;
+use rdiag_session as session;
+use rdiag_session::ProbeEnd;
 
 /// The word in the place of a probe that asks what there is to look at.
 const LIST: &str = "list";

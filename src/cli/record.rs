@@ -7,10 +7,10 @@ use super::output::{is_file, save_recording, split};
 use super::screen::TalkArgs;
 use super::ui::{Text, Ui};
 use crate::cli::exit::{Exit, Failure};
-use crate::session::{write_armored, write_recording};
 use rdiag_kernel::host::files;
 use rdiag_model::{Recording, quantity};
 use rdiag_report::shown;
+use rdiag_session::{write_armored, write_recording};
 
 /// Record only: write a recording that `rdiag analyze` judges later, anywhere.
 #[derive(Debug, clap::Args)]

@@ -11,9 +11,10 @@ use super::output::{OutputArgs, Target};
 use super::screen::ScreenArgs;
 use super::{stacks, ui::Ui};
 use crate::cli::exit::{Exit, Failure};
-use crate::lab::library::reproducing;
-use crate::session::{self, Analysis, Sources};
+use rdiag_lab::library::reproducing;
 use rdiag_model::{Recording, Report};
+use rdiag_session as session;
+use rdiag_session::{Analysis, Sources};
 
 /// Files larger than this are no reports.
 const MAX_FILE: u64 = 64 << 20;

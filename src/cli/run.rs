@@ -7,9 +7,9 @@ use super::output::OutputArgs;
 use super::screen::ScreenArgs;
 use super::{guided, list, ui::Ui};
 use crate::cli::exit::{Exit, Failure};
-use crate::lab::library::reproducing;
-use crate::session;
+use rdiag_lab::library::reproducing;
 use rdiag_report::shown;
+use rdiag_session as session;
 
 /// Run a playbook: measure, judge, and write the report.
 #[derive(Debug, clap::Args)]

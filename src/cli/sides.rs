@@ -7,8 +7,8 @@ use super::at::{self, Asked};
 use super::input::Input;
 use super::ui::Ui;
 use crate::cli::exit::Failure;
-use crate::session::Span;
 use rdiag_kernel::host::{Clock, Zone};
+use rdiag_session::Span;
 
 /// One of the two, not read yet.
 pub(super) enum Source {

@@ -7,7 +7,6 @@ use super::measure::MeasureArgs;
 use super::points::wrong_point;
 use super::ui::{Text, Ui};
 use crate::cli::exit::Failure;
-use crate::session;
 use rdiag_kernel::host::{Host, SharedHost, ask_for_maps};
 use rdiag_kernel::mechanism::ebpf::filter::MAX_PIDS;
 use rdiag_kernel::mechanism::points::returns;
@@ -17,6 +16,7 @@ use rdiag_playbook::suggest::did_you_mean;
 use rdiag_playbook::{Method, Playbook};
 use rdiag_probes as probes;
 use rdiag_report::shown;
+use rdiag_session as session;
 
 /// Runs of a command: what is kept of each thread ends somewhere.
 const MOST_RUNS: u32 = 1000;

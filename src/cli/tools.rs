@@ -4,12 +4,12 @@ pub(super) mod dry_run;
 
 use std::fmt::Write as _;
 
-use crate::session;
 use rdiag_collectors as collectors;
 use rdiag_playbook::tools::{Found, Standing, Tool, Tools};
 use rdiag_playbook::{Library, Measure};
 use rdiag_probes::{self as probes, ParamKind};
 use rdiag_report::escape::visible;
+use rdiag_session as session;
 
 /// Stands in commands for the name that was asked for.
 const NAME: &str = "{name}";

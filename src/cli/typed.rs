@@ -9,9 +9,9 @@ use clap::{CommandFactory as _, Error, Parser as _};
 use super::ui::Ui;
 use super::{Cli, Command, ended, run, tools};
 use crate::cli::exit::Exit;
-use crate::session;
 use rdiag_playbook::suggest::did_you_mean;
 use rdiag_probes as probes;
+use rdiag_session as session;
 
 /// How long the look takes that bare `rdiag` is.
 const LOOK: &str = "3s";

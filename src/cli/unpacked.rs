@@ -5,9 +5,9 @@ use std::path::Path;
 
 use super::input::{Input, SentFolder};
 use crate::cli::exit::Failure;
-use crate::session::Span;
-use crate::session::sosreport::{self, Day, Found, Given, Kind};
 use rdiag_kernel::host::Zone;
+use rdiag_session::Span;
+use rdiag_session::sosreport::{self, Day, Found, Given, Kind};
 
 /// What is read.
 pub(super) struct Meant {

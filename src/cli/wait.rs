@@ -11,11 +11,11 @@ use super::root::open_host;
 use super::signals::stop_on_signal;
 use super::ui::{Text, Ui};
 use crate::cli::exit::{Exit, Failure};
-use crate::session::{Condition, ConditionError, Waited};
 use rdiag_kernel::host::again;
 use rdiag_model::Unavailable;
 use rdiag_playbook as playbook;
 use rdiag_report::shown;
+use rdiag_session::{Condition, ConditionError, Waited};
 
 /// Wait until a condition over metrics holds, then run rdiag once: `rdiag wait --when 'psi.io.full.ratio > 0.1' -- run use-method`.
 #[derive(Debug, clap::Args)]

@@ -13,11 +13,12 @@ use super::signals::stop_on_signal;
 use super::size::{Size, size};
 use super::ui::{Text, Ui};
 use crate::cli::exit::{Exit, Failure};
-use crate::session::{self, Trigger, Watch, WatchError};
 use rdiag_collectors as collectors;
 use rdiag_model::quantity;
 use rdiag_playbook::{self as playbook, Plan};
 use rdiag_report::shown;
+use rdiag_session as session;
+use rdiag_session::{Trigger, Watch, WatchError};
 
 /// Record what use-method looks at, every few seconds, so that `rdiag run use-method --at 03:12` can judge a time that is over.
 #[derive(Debug, clap::Args)]

@@ -43,7 +43,7 @@ mod tests {
     #[test]
     #[expect(clippy::disallowed_methods, reason = "the sources of rdiag, not the host")]
     fn every_scenario_of_the_folder_is_embedded() {
-        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("lab-scenarios");
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../lab-scenarios");
         let names = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
         let mut names: Vec<String> = names.map(|name| name.to_string_lossy().into_owned()).collect();
         names.retain(|name| name.ends_with(".yaml"));

@@ -147,7 +147,7 @@ fn told(reached: &Reached) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lab::lesson::Score;
+    use crate::lesson::Score;
 
     fn student(name: &str, reached: &[(&str, bool, usize, usize)]) -> Student {
         let one = |(id, passed, hints, checks): &(&str, bool, usize, usize)| {

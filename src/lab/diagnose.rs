@@ -7,10 +7,11 @@ use std::sync::atomic::AtomicBool;
 
 use super::error::LabError;
 use super::scenario::{Diagnosis, Variant};
-use crate::session::{self, Observer, Run};
 use rdiag_kernel::host::SharedHost;
 use rdiag_model::{Finding, Metrics, Reading, Status, Target};
 use rdiag_playbook::{Measure, Plan, PlannedStep};
+use rdiag_session as session;
+use rdiag_session::{Observer, Run};
 
 /// Length of a window.
 const WINDOW: &str = "4s";

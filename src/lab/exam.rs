@@ -64,10 +64,10 @@ mod tests {
 
     #[test]
     fn what_is_said_to_one_wrong_answer_tells_nothing_that_is_asked_for_elsewhere() {
-        let scenario = crate::lab::library::find("00-busydisk").unwrap();
+        let scenario = crate::library::find("00-busydisk").unwrap();
         let mut truth = Truth::default();
         for readings in &mut truth.readings {
-            readings.put(crate::lab::reading::LabMetric::OwnWritten, None, 20.0 * 1024.0 * 1024.0);
+            readings.put(crate::reading::LabMetric::OwnWritten, None, 20.0 * 1024.0 * 1024.0);
         }
         truth.choices.insert("direction".into(), "over".into());
         truth.names.insert("who".into(), "snapkeep".into());

@@ -55,7 +55,7 @@ fn cpu_time(host: &Host, pid: u32) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lab::{LabMetric, library};
+    use crate::{LabMetric, library};
 
     #[test]
     fn a_symptom_that_is_gone_is_put_right_only_if_the_work_goes_on() {

@@ -181,8 +181,8 @@ fn allowed(tolerance: Tolerance, truth: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lab::reading::LabMetric;
-    use crate::lab::scenario::Shown;
+    use crate::reading::LabMetric;
+    use crate::scenario::Shown;
 
     fn number() -> Question {
         let answer = Answer::Number {

@@ -61,7 +61,7 @@ fn broken(problem: Problem) -> LabError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lab::scenario::Diagnosis;
+    use crate::scenario::Diagnosis;
 
     #[test]
     fn the_lines_of_scenarios_say_the_same_as_the_scenarios() {

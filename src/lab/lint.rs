@@ -7,9 +7,9 @@ use super::load::{Work, unsafe_work};
 use super::reading::LabMetric;
 use super::scenario::{Answer, Diagnosis, FORMAT_VERSION, Question, Scenario, Variant};
 use super::text::holes;
-use crate::session;
 use rdiag_model::Component;
 use rdiag_playbook::{Library, Problem};
+use rdiag_session as session;
 
 /// Everything that is wrong with a scenario. `library` knows the rules that may be cited.
 #[must_use]
@@ -297,10 +297,10 @@ fn unique<'t>(names: impl Iterator<Item = &'t String>) -> Vec<&'t String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lab::library::parse;
+    use crate::library::parse;
 
     fn text() -> &'static str {
-        crate::lab::SCENARIOS[1].1
+        crate::SCENARIOS[1].1
     }
 
     fn messages(source: &str) -> String {
@@ -311,7 +311,7 @@ mod tests {
 
     #[test]
     fn the_scenarios_of_the_program_hold_together_and_are_named_as_their_files() {
-        for (file, source) in crate::lab::SCENARIOS {
+        for (file, source) in crate::SCENARIOS {
             assert_eq!(messages(source), "", "{file}");
             assert_eq!(format!("{}.yaml", parse(file, source).unwrap().id), *file);
         }

@@ -7,11 +7,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
 
-use crate::session::{self, Observer};
 use rdiag_kernel::host::Host;
 use rdiag_model::{Reason, Target, Unavailable};
 use rdiag_own as own;
 use rdiag_playbook::{Measure, Plan, PlannedStep};
+use rdiag_session as session;
+use rdiag_session::Observer;
 
 /// The probe that counts, and what.
 const PROBE: &str = "count";

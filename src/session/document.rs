@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::session::analyze::Analysis;
+use crate::analyze::Analysis;
 use rdiag_model::report::PlaybookInfo;
 use rdiag_model::{Recording, Report};
 use rdiag_playbook::{Plan, advice};

@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn no_status_depends_on_the_words_of_a_rule_or_on_who_is_behind_it() {
-        let catalogue = crate::session::catalogue();
+        let catalogue = crate::catalogue();
         let ids: Vec<&str> = catalogue.metrics.iter().map(|metric| metric.id).collect();
         let lookup = |id: &str| {
             let metric = catalogue.metrics.iter().find(|metric| metric.id == id)?;

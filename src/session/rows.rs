@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::roles::{dimension_of, is_fleeting, process_name, role};
 use super::setup;
-use crate::session::analyze::Analysis;
+use crate::analyze::Analysis;
 use rdiag_model::finding::counts_the_past;
 use rdiag_model::quantity::bytes;
 use rdiag_model::rows::{FORMAT_VERSION, FactRow, FindingRow, Key, ReadingRow, Row, RunRow};

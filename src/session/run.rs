@@ -75,7 +75,7 @@ pub fn run(
     let mut context = drill::RunContext { host, plan, target, began: host.now(), stop };
     let mut recording = Recording {
         format_version: FORMAT_VERSION,
-        tool: Tool { name: env!("CARGO_PKG_NAME").into(), version: env!("CARGO_PKG_VERSION").into() },
+        tool: Tool { name: "rdiag".into(), version: env!("CARGO_PKG_VERSION").into() },
         playbook: plan.playbook.name.clone(),
         params: plan.params.clone(),
         target: target.clone(),

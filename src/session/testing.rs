@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use crate::session::store::read_recording;
+use crate::store::read_recording;
 use rdiag_history::{Cost, FORMAT_VERSION, Header};
 use rdiag_model::recording::Tool;
 use rdiag_model::{Facts, Recording};
@@ -13,7 +13,7 @@ pub(super) const WALL: i64 = 1_760_000_000_000_000;
 
 /// What was recorded while faults were induced, with the names of the files, in their order.
 pub(super) fn captured() -> Vec<(String, Recording)> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/captures/host");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/captures/host");
     #[expect(clippy::disallowed_methods, reason = "captures of the source tree")]
     let read = |path: &Path| std::fs::read(path).unwrap();
     #[expect(clippy::disallowed_methods, reason = "captures of the source tree")]

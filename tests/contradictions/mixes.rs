@@ -3,9 +3,9 @@
 use std::io::Read as _;
 use std::path::PathBuf;
 
-use rdiag::session;
 use rdiag_model::{Formula, MetricDef, Metrics, Number, OfSeries, Per, Recording, Series, SeriesKind, Stats, Window};
 use rdiag_playbook::Library;
+use rdiag_session as session;
 
 /// Numbers that a seed decides.
 pub(super) struct Random(pub(super) u64);

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use rdiag::session;
+use rdiag_session as session;
 
 use super::seen::{Answer, Seen};
 

@@ -25,7 +25,7 @@ fn a_second_recorder_is_refused_and_the_first_goes_on() {
 /// Whole samples in the tail.
 fn tail_samples(history: &Path) -> usize {
     let Ok(bytes) = std::fs::read(history.join("tail")) else { return 0 };
-    let (pieces, _) = rdiag::session::pieces(&[rdiag::session::HistoryFile { name: "tail".into(), bytes }]);
+    let (pieces, _) = rdiag_session::pieces(&[rdiag_session::HistoryFile { name: "tail".into(), bytes }]);
     pieces.first().and_then(|piece| Some(piece.block.collectors.get("psi")?.times.len())).unwrap_or(0)
 }
 
@@ -54,8 +54,8 @@ fn a_kill_at_any_moment_costs_no_sample_that_was_written() {
         assert_eq!(said.lines().count(), 1, "kill {kill}: {said}");
         for name in files(&history).into_iter().filter(|name| name != "lock") {
             let bytes = std::fs::read(history.join(&name)).unwrap();
-            let file = rdiag::session::HistoryFile { name: name.clone(), bytes };
-            let (pieces, notes) = rdiag::session::pieces(&[file]);
+            let file = rdiag_session::HistoryFile { name: name.clone(), bytes };
+            let (pieces, notes) = rdiag_session::pieces(&[file]);
             assert!(notes.is_empty() && pieces.len() == 1, "kill {kill}: {name}: {notes:?}");
             let damage = &pieces[0].damage;
             // The sample that was being written when it was killed.

@@ -12,8 +12,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::support::rdiag;
-use rdiag::session::HistoryFile;
 use rdiag_history::Block;
+use rdiag_session::HistoryFile;
 
 /// A recorder in the background, with short blocks.
 pub struct Recorder {
@@ -91,7 +91,7 @@ fn exported(history: &Path, more: &[&str]) -> (Value, String) {
     let output = rdiag().args(["history", "export", "--history"]).arg(history).args(more).output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success(), "{said}");
-    (serde_json::to_value(rdiag::session::read_recording(&output.stdout).unwrap()).unwrap(), said)
+    (serde_json::to_value(rdiag_session::read_recording(&output.stdout).unwrap()).unwrap(), said)
 }
 
 fn samples(recording: &Value, collector: &str) -> usize {
@@ -168,7 +168,7 @@ fn run_report_and_diff_judge_a_time_alike() {
     let recorder = Recorder::start(&history, &[]);
     wait_until("a fourth block", || blocks(&history) >= 4);
     recorder.end();
-    let begun = files(&history).iter().find_map(|name| rdiag::session::begins(name)).unwrap();
+    let begun = files(&history).iter().find_map(|name| rdiag_session::begins(name)).unwrap();
     let at = |second: i64| rdiag_kernel::host::Zone::utc().instant((begun + second) * 1_000_000);
     let (early, late) = (at(2), at(5));
     let report = json_of(&history, &["report", "--at", &late, "--last", "2s"]);
@@ -204,7 +204,7 @@ fn run_report_and_diff_judge_a_time_alike() {
 pub fn pieces_of(history: &Path) -> Vec<(String, Block)> {
     let names = files(history).into_iter().filter(|name| name.ends_with(".rdh"));
     let read = |name: String| HistoryFile { bytes: std::fs::read(history.join(&name)).unwrap(), name };
-    let (pieces, notes) = rdiag::session::pieces(&names.map(read).collect::<Vec<_>>());
+    let (pieces, notes) = rdiag_session::pieces(&names.map(read).collect::<Vec<_>>());
     assert!(notes.is_empty(), "{notes:?}");
     pieces.into_iter().map(|piece| (piece.name, piece.block)).collect()
 }

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use rdiag::session::{Span, elsewhere};
 use rdiag_kernel::host::Zone;
 use rdiag_playbook::{Library, Plan};
+use rdiag_session::{Span, elsewhere};
 
 use super::recorded;
 

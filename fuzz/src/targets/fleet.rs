@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 use std::io::{self, Read};
 
-use rdiag::lab::class::{Student, overview};
-use rdiag::lab::place::Progress;
 use rdiag_fleet::{Fleet, Gathering, Host, NotJudged};
+use rdiag_lab::class::{Student, overview};
+use rdiag_lab::place::Progress;
 use rdiag_report::{self as report, Style, fleet};
 use serde::de::DeserializeOwned;
 use serde_json::Value;

@@ -1,9 +1,9 @@
 //! What the recorder kept, perhaps on another host: a column of a block, or a sample of a tail.
 
-use rdiag::session::{HistoryFile, Span, around, incident_in_words};
 use rdiag_history as history;
 use rdiag_kernel::host::Zone;
 use rdiag_report::escape::visible;
+use rdiag_session::{HistoryFile, Span, around, incident_in_words};
 
 /// The list of incidents: what is none is named, and what is one can be written again.
 pub fn incidents(data: &[u8]) -> bool {

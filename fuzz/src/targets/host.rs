@@ -99,8 +99,8 @@ fn collected(collector: &'static CollectorDef, root: &Path, target: Target) -> b
         overhead: Overhead::default(),
     };
     let mut written = Vec::new();
-    rdiag::session::write_recording(&recording, &mut written).expect("what was collected can be written");
-    let again = rdiag::session::read_recording(&written).expect("what was collected can be read again");
+    rdiag_session::write_recording(&recording, &mut written).expect("what was collected can be written");
+    let again = rdiag_session::read_recording(&written).expect("what was collected can be read again");
     assert!(again == recording, "what was collected is something else after it was written and read");
     recording.windows.iter().flat_map(|window| window.collectors.values()).any(|record| record.unavailable.is_none())
 }

@@ -5,10 +5,11 @@
 
 use std::collections::BTreeMap;
 
-use rdiag::session::{self, HistoryFile, Span};
 use rdiag_history::{Block, Header, thin_block, write_block};
 use rdiag_kernel::host::Zone;
 use rdiag_model::recording::{CollectorRecord, Process};
+use rdiag_session as session;
+use rdiag_session::{HistoryFile, Span};
 use serde_json::Value;
 
 use super::elsewhere::PLAN;

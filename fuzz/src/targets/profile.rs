@@ -2,11 +2,11 @@
 
 use std::io::{Cursor, Seek as _, Write as _};
 
-use rdiag::session;
 use rdiag_kernel::mechanism::perf_data::{self, Functions, Recorded, Symbols};
 use rdiag_model::probe::{Output, Stacks};
 use rdiag_model::{ProbeResult, Unit};
 use rdiag_report::{self as report, Style, flame, hot, speedscope};
+use rdiag_session as session;
 
 use super::shown;
 

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use rdiag::session::{self, NamedPlaybook};
 use rdiag_model::comparison::Side;
 use rdiag_model::probe::{Output, Stacks};
 use rdiag_model::probed::ProbedOutput;
@@ -11,6 +10,8 @@ use rdiag_model::{Recording, Report};
 use rdiag_playbook::LoadedPlaybook;
 use rdiag_report::diff::{self, Input};
 use rdiag_report::{self as report, Exported, Style};
+use rdiag_session as session;
+use rdiag_session::NamedPlaybook;
 
 use super::{profile, shown};
 

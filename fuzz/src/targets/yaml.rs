@@ -2,10 +2,11 @@
 
 use std::sync::LazyLock;
 
-use rdiag::{lab, session};
+use rdiag_lab as lab;
 use rdiag_playbook::{
     Catalogue, Library, LoadedPlaybook, LoadedRule, Plan, Playbook, Problem, RuleFile, SourceFile, check, load,
 };
+use rdiag_session as session;
 
 static CATALOGUE: LazyLock<Catalogue> = LazyLock::new(session::catalogue);
 static LIBRARY: LazyLock<Library> = LazyLock::new(|| Library::read(Vec::new()));

@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 
 use super::super::tools;
-use crate::lab;
 use rdiag_collectors as collectors;
 use rdiag_judge::profile::advice;
+use rdiag_lab as lab;
 use rdiag_model::{Component, Formula, MetricDef, OfSeries, Per, Source, Term};
 use rdiag_playbook::advice::book;
 use rdiag_playbook::tools::Tools;

@@ -2,7 +2,7 @@
 
 use std::io::{self, BufRead, Read};
 
-use crate::session::{ArmorKind, LARGEST};
+use rdiag_session::{ArmorKind, LARGEST};
 
 /// A recording is no larger, packed and unpacked.
 pub(super) const MOST: u64 = LARGEST;

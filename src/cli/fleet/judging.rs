@@ -17,13 +17,14 @@ use super::MAX_LINE;
 use super::files::{Grouping, Sent, stem};
 use super::reduce::reduce;
 use crate::cli::ui::{Text, Ui};
-use crate::lab::library::reproducing;
-use crate::session::{self, Analysis, NamedPlaybook, Sources, StoreError};
 use rdiag_kernel::host::confine::{Confinement, Ended, Side, confine, fork};
 use rdiag_kernel::host::{files, thread_usage};
+use rdiag_lab::library::reproducing;
 use rdiag_model::rows::Row;
 use rdiag_model::{Recording, Report};
 use rdiag_report::shown;
+use rdiag_session as session;
+use rdiag_session::{Analysis, NamedPlaybook, Sources, StoreError};
 
 /// Recordings of the largest hosts take a tenth of this memory, and so many of them a part of this time.
 const CONFINEMENT: Confinement = Confinement { address_space: 4 << 30, cpu_seconds: 300, readable: &[] };

@@ -28,10 +28,10 @@ use super::fail_on::FailOn;
 use super::output::line as line_of;
 use super::ui::Ui;
 use crate::cli::exit::{Exit, Failure};
-use crate::session;
 use rdiag_kernel::host::confine::{Child, Side, fork};
 use rdiag_kernel::host::files::Folder;
 use rdiag_model::rows::Row;
+use rdiag_session as session;
 
 /// What is kept of one host is no larger, in bytes.
 const MAX_LINE: u64 = 16 << 20;

@@ -2,8 +2,9 @@
 
 use rdiag_fleet::{Host, Judgement, Measure};
 
-use crate::session::{self, Analysis, dimension_of, is_fleeting, role};
 use rdiag_model::{Finding, Reading, Recording, Report, Status};
+use rdiag_session as session;
+use rdiag_session::{Analysis, dimension_of, is_fleeting, role};
 
 pub(super) fn reduce(recording: &Recording, analysis: &Analysis, report: &Report) -> Host {
     let findings = analysis.findings.iter().filter(|finding| finding.status != Status::Skipped);

@@ -17,8 +17,8 @@ use serde::de::IgnoredAny;
 use super::files::Sent;
 use super::holding::{HoldingReader, MOST};
 use super::judging::Opened;
-use crate::session::{ArmorKind, LONGEST_LINE};
 use rdiag_kernel::host::confine::{Child, Confinement, Side, confine, fork};
+use rdiag_session::{ArmorKind, LONGEST_LINE};
 
 /// Unpacking thirty thousand recordings takes a minute; no piece takes more memory than `MOST`.
 const CONFINEMENT: Confinement = Confinement { address_space: 4 << 30, cpu_seconds: 3600, readable: &[] };
@@ -259,7 +259,7 @@ mod tests {
     fn recordings_as_text_follow_each_other_and_those_that_are_packed_with_what_logs_hold_besides() {
         let text = |bytes: &[u8]| {
             let mut text = Vec::new();
-            crate::session::write_armored(bytes, &mut text).unwrap();
+            rdiag_session::write_armored(bytes, &mut text).unwrap();
             text
         };
         let (one, other) = (text(&gzip("{\"a\": 1}")), text(&[7; 300]));

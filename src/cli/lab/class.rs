@@ -6,10 +6,10 @@ use super::super::confined::confined;
 use super::super::output::json;
 use super::super::ui::Ui;
 use crate::cli::exit::{Exit, Failure};
-use crate::lab::class::{Student, overview};
-use crate::lab::place::{Place, Progress};
-use crate::lab::{LabError, lesson, library};
 use rdiag_kernel::host::files;
+use rdiag_lab::class::{Student, overview};
+use rdiag_lab::place::{Place, Progress};
+use rdiag_lab::{LabError, lesson, library};
 
 /// No student's file is larger.
 const MAX_BYTES: u64 = 1 << 20;

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use super::super::ui::{Text, Ui};
 use super::live;
 use crate::cli::exit::{Exit, Failure};
-use crate::lab::dev_check::{Checked, batches, check, check_again};
-use crate::lab::place::Place;
-use crate::lab::{LabError, library};
+use rdiag_lab::dev_check::{Checked, batches, check, check_again};
+use rdiag_lab::place::Place;
+use rdiag_lab::{LabError, library};
 use rdiag_model::Unit;
 use rdiag_model::quantity::with_unit;
 use rdiag_report::shown;
@@ -109,7 +109,7 @@ pub(super) fn main(args: &Args, ui: &Ui) -> Result<Exit, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lab::disturbance::Disturbance;
+    use rdiag_lab::disturbance::Disturbance;
 
     #[test]
     fn what_could_not_be_judged_is_no_success_and_what_is_wrong_weighs_more() {

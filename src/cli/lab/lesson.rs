@@ -7,14 +7,14 @@ use std::sync::atomic::AtomicBool;
 use super::super::ui::{Text, Ui};
 use super::{as_it_is, live, wrapped};
 use crate::cli::exit::{Exit, Failure};
-use crate::lab::lesson::{self, Lesson, LessonStep, Quiz, Score, View};
-use crate::lab::place::Place;
-use crate::session;
+use rdiag_lab::lesson::{self, Lesson, LessonStep, Quiz, Score, View};
+use rdiag_lab::place::Place;
 use rdiag_model::quantity::with_unit;
 use rdiag_model::{Finding, Status};
 use rdiag_playbook as playbook;
 use rdiag_report::escape::visible;
 use rdiag_report::shown;
+use rdiag_session as session;
 
 /// Which lesson.
 #[derive(Debug, clap::Args)]

@@ -8,9 +8,9 @@ use super::super::output::json as to_json;
 use super::super::ui::{Text, Ui};
 use super::{live, wrapped};
 use crate::cli::exit::{Exit, Failure};
-use crate::lab::place::Place;
-use crate::lab::{Scenario, library, needs};
 use rdiag_kernel::host::Host;
+use rdiag_lab::place::Place;
+use rdiag_lab::{Scenario, library, needs};
 
 /// Which exercises there are.
 #[derive(Debug, clap::Args)]

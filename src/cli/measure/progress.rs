@@ -7,12 +7,12 @@ use indicatif::ProgressBar;
 use super::super::command::Command;
 use super::super::ui::{Text, Ui};
 use super::Keep;
-use crate::session::Observer;
 use rdiag_kernel::host::BeginAt;
 use rdiag_model::{Finding, Recording, Status};
 use rdiag_playbook::PlannedStep;
 use rdiag_report as report;
 use rdiag_report::shown;
+use rdiag_session::Observer;
 
 /// Lines of provisional findings, where there is no terminal to draw on.
 const MOST_LINES: usize = 8;

@@ -3,7 +3,6 @@
 use super::super::{params, tools};
 use super::{Args, Format, LIST};
 use crate::cli::exit::Failure;
-use crate::session::ProbeRequest;
 use rdiag_kernel::host::SharedHost;
 use rdiag_kernel::mechanism::ebpf::filter::MAX_PIDS;
 use rdiag_kernel::mechanism::perf::select as events;
@@ -13,6 +12,7 @@ use rdiag_kernel::mechanism::tracefs::{functions, select as tracepoints};
 use rdiag_playbook as playbook;
 use rdiag_playbook::suggest::did_you_mean;
 use rdiag_probes::{self as probes, FilterKind, GivesStacks, ParamKind, Params, ProbeDef};
+use rdiag_session::ProbeRequest;
 
 /// What was asked for.
 pub(in crate::cli) enum Action<'a> {

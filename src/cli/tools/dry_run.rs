@@ -4,10 +4,10 @@ use clap::Parser as _;
 
 use super::super::{Cli, Command, probe};
 use super::{NAME, is_asked};
-use crate::session;
 use rdiag_collectors as collectors;
 use rdiag_playbook::tools::{Tool, Tools, check};
 use rdiag_playbook::{Library, Problem};
+use rdiag_session as session;
 
 /// Everything that is wrong with the map.
 pub(in crate::cli) fn problems(map: &Tools, library: &Library) -> Vec<Problem> {

@@ -1,5 +1,5 @@
 use super::*;
-use crate::lab::library;
+use crate::library;
 
 #[test]
 fn only_what_is_judged_by_itself_is_checked_beside_others_and_everything_once() {

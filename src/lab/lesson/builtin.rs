@@ -22,7 +22,7 @@ mod tests {
     #[expect(clippy::disallowed_methods, reason = "the sources of rdiag, not the host")]
     fn every_lesson_and_recording_of_the_folders_is_embedded() {
         let names = |folder: &str, ending: &str| {
-            let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("lab-scenarios").join(folder);
+            let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../lab-scenarios").join(folder);
             let names = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
             let mut names: Vec<String> =
                 names.filter_map(|name| Some(name.to_str()?.strip_suffix(ending)?.to_owned())).collect();

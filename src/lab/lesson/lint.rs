@@ -65,8 +65,8 @@ fn wrong_quiz(quiz: &Quiz) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lab::lesson::{LESSONS, parse};
-    use crate::session;
+    use crate::lesson::{LESSONS, parse};
+    use rdiag_session as session;
 
     fn messages(source: &str) -> String {
         let library = session::library(&[], &[]).unwrap();

@@ -5,12 +5,13 @@ use std::sync::atomic::AtomicBool;
 
 use super::Lesson;
 use super::builtin::RECORDINGS;
-use crate::lab::LabError;
-use crate::session::{self, Analysis, Observer};
+use crate::LabError;
 use rdiag_kernel::host::SharedHost;
 use rdiag_model::report::StepOutcome;
 use rdiag_model::{Facts, Finding, Recording, Status, Target};
 use rdiag_playbook::{Plan, PlannedStep};
+use rdiag_session as session;
+use rdiag_session::{Analysis, Observer};
 
 /// A judged recording.
 pub struct View {

@@ -31,7 +31,7 @@ pub(super) fn copy_again_and_again(
 }
 
 /// Two files of one size, the first one full.
-pub(in crate::lab) struct Pair {
+pub(crate) struct Pair {
     from: File,
     to: File,
     bytes: usize,
@@ -39,7 +39,7 @@ pub(in crate::lab) struct Pair {
 
 impl Pair {
     /// Makes them in a folder, with names that begin with this one.
-    pub(in crate::lab) fn new(folder: &Path, name: &str, file_mib: u32) -> io::Result<Self> {
+    pub(crate) fn new(folder: &Path, name: &str, file_mib: u32) -> io::Result<Self> {
         let bytes = file_mib as usize * MIB;
         let open = |which: &str| {
             let place = folder.join(format!("{name}.{which}"));
@@ -55,7 +55,7 @@ impl Pair {
     }
 
     /// Copies all of it once.
-    pub(in crate::lab) fn copy(&self, how: CopyKind, block_bytes: usize) -> io::Result<()> {
+    pub(crate) fn copy(&self, how: CopyKind, block_bytes: usize) -> io::Result<()> {
         match how {
             CopyKind::Calls => self.copy_by_calls(block_bytes),
             CopyKind::Mapped => self.copy_in_memory(block_bytes),

@@ -2,7 +2,7 @@
 
 use super::task::Task;
 use super::work::{Between, Work};
-use crate::lab::chance::Chance;
+use crate::chance::Chance;
 
 impl Work {
     /// Whether it takes at most a few percent of a CPU, and nothing of a disk.

@@ -98,7 +98,7 @@ fn header(entries: u16) -> Vec<u8> {
 /// The number of the entry, counted from 0, that the kernel will not take: a loadable segment whose offset and address differ modulo a
 /// page, or an interpreter. None in what is no such file, or has none.
 #[must_use]
-pub(in crate::lab) fn odd_entry(file: &[u8]) -> Option<u64> {
+pub(crate) fn odd_entry(file: &[u8]) -> Option<u64> {
     let bytes = |at: u64, count: u64| file.get(usize::try_from(at).ok()?..usize::try_from(at + count).ok()?);
     let long = |at: u64| Some(u64::from_le_bytes(bytes(at, 8)?.try_into().ok()?));
     let word = |at: u64| Some(u32::from_le_bytes(bytes(at, 4)?.try_into().ok()?));

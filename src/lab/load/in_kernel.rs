@@ -4,7 +4,7 @@ use std::io;
 
 use super::kinds::{FetchFrom, KernelContext};
 use super::process::{Order, Tally, now, sleep};
-use crate::lab::module;
+use crate::module;
 use rdiag_own::kernel_module;
 
 /// From one look at its count to the next, in seconds.

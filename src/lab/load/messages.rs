@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, TcpListener, TcpStream};
 
 use super::kinds::Others;
 use super::process::{Order, STACK_BYTES, Tally, now, sleep};
-use crate::lab::chance::Chance;
+use crate::chance::Chance;
 
 /// Of so many messages …
 const ROUND: usize = 10;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rustix::fs::OFlags;
 
 use super::process::{Order, STACK_BYTES, now};
-use crate::lab::chance::Chance;
+use crate::chance::Chance;
 
 /// What reads past the page cache must be aligned to; no common disk has larger blocks.
 const ALIGNMENT: usize = 4096;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::kinds::Fault;
 use super::process::{Order, STACK_BYTES, Tally, now, sleep};
 use super::server::{PATIENCE, port_file, wait_for_server};
-use crate::lab::chance::Chance;
+use crate::chance::Chance;
 use rdiag_kernel::host::files;
 use rdiag_own as own;
 

@@ -13,7 +13,7 @@ use rdiag_playbook::{Method, Plan};
 const RECORDED: usize = 30;
 
 /// Whether a plan judges control groups beside the host that they are on.
-pub(in crate::session) fn judges_groups(plan: &Plan) -> bool {
+pub(crate) fn judges_groups(plan: &Plan) -> bool {
     let mut rules = plan.windows.iter().flatten().flat_map(|planned| &planned.rules);
     plan.playbook.method != Method::MethodR && rules.any(|(rule, _)| is_of_groups(rule))
 }
@@ -24,13 +24,13 @@ fn is_of_groups(rule: &Rule) -> bool {
 }
 
 /// Judges rules by the metrics of a window; those about single control groups by what concerns the one that was asked for.
-pub(in crate::session) struct GroupJudge<'s> {
+pub(crate) struct GroupJudge<'s> {
     host: Judge<'s>,
     group: Option<Judge<'s>>,
 }
 
 impl<'s> GroupJudge<'s> {
-    pub(in crate::session) fn new(
+    pub(crate) fn new(
         facts: &'s Facts,
         metrics: &Arc<Metrics>,
         window: usize,
@@ -43,7 +43,7 @@ impl<'s> GroupJudge<'s> {
         Self { host: judge(Arc::clone(metrics)), group: own.map(judge) }
     }
 
-    pub(in crate::session) fn judge(&self, rule: &Rule, origin: &str) -> Vec<Finding> {
+    pub(crate) fn judge(&self, rule: &Rule, origin: &str) -> Vec<Finding> {
         self.group.as_ref().filter(|_| is_of_groups(rule)).unwrap_or(&self.host).judge(rule, origin)
     }
 }
@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn where_groups_are_judged_probes_look_at_the_whole_host() {
         let of = |name: &str| {
-            let named = crate::session::resolve(name).unwrap();
+            let named = crate::resolve(name).unwrap();
             judges_groups(&Plan::new(&named.loaded, &named.library, &BTreeMap::new()).unwrap())
         };
         assert!(of("use-method") && of("slow-container"));

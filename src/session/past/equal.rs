@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::tests::{cut, essence, plan, span};
 use super::*;
-use crate::session::analyze;
-use crate::session::testing::{WALL, captured, header_of};
+use crate::analyze;
+use crate::testing::{WALL, captured, header_of};
 use rdiag_collectors::Cadence;
 use rdiag_history::{Block, write_block};
 use rdiag_model::recording::{Number, Series};

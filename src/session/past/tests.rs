@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::session::analyze;
-use crate::session::library::resolve;
-use crate::session::testing::{WALL, captured, header_of};
+use crate::analyze;
+use crate::library::resolve;
+use crate::testing::{WALL, captured, header_of};
 use rdiag_history::{Block, Header, write_block};
 use rdiag_model::recording::{Process, ProcessPoint, Series};
 use rdiag_model::{Finding, Number, RawUnit, SeriesKind, Status};

@@ -10,14 +10,14 @@ use rdiag_model::Window;
 use rdiag_model::setup::Begin;
 
 /// What each collector took, in wall-clock seconds.
-pub(in crate::session) type Costs = BTreeMap<String, f64>;
+pub(crate) type Costs = BTreeMap<String, f64>;
 
 /// The instant that a window waited for: the run begins there.
 #[derive(Debug, Clone)]
-pub(in crate::session) struct Awaited {
+pub(crate) struct Awaited {
     /// By the host's clock on the wall.
-    pub(in crate::session) started: String,
-    pub(in crate::session) begin: Begin,
+    pub(crate) started: String,
+    pub(crate) begin: Begin,
 }
 
 impl Awaited {
@@ -28,7 +28,7 @@ impl Awaited {
 }
 
 /// Observes a window while it is recorded.
-pub(in crate::session) trait Follow {
+pub(crate) trait Follow {
     /// Everything is attached and has been read once.
     fn begun(&mut self, _: &SoFar<'_, '_>) -> io::Result<()> {
         Ok(())
@@ -46,31 +46,31 @@ pub(in crate::session) trait Follow {
 }
 
 /// A window that is under way, after a sample.
-pub(in crate::session) struct SoFar<'r, 'h> {
+pub(crate) struct SoFar<'r, 'h> {
     recorder: &'r mut Recorder<'h>,
     spec: &'r WindowSpec,
     /// Intervals that are over, and all.
-    pub(in crate::session) ticks: (usize, usize),
+    pub(crate) ticks: (usize, usize),
 }
 
 impl SoFar<'_, '_> {
     /// When it began, on the host's clock, and the instant that it waited for.
-    pub(in crate::session) fn began(&self) -> (f64, Option<&Awaited>) {
+    pub(crate) fn began(&self) -> (f64, Option<&Awaited>) {
         (self.recorder.began, self.recorder.awaited.as_ref())
     }
 
     /// When it ends, on the host's clock.
-    pub(in crate::session) fn ends(&self) -> f64 {
+    pub(crate) fn ends(&self) -> f64 {
         self.recorder.began + self.ticks.1 as f64 * self.recorder.interval
     }
 
     /// Seconds from its start to this sample, and to its end.
-    pub(in crate::session) fn seconds(&self) -> (f64, f64) {
+    pub(crate) fn seconds(&self) -> (f64, f64) {
         (self.ticks.0 as f64 * self.recorder.interval, self.ticks.1 as f64 * self.recorder.interval)
     }
 
     /// What some collectors have read, as a window that ends here.
-    pub(in crate::session) fn window(&self, wanted: impl Fn(&str) -> bool) -> Window {
+    pub(crate) fn window(&self, wanted: impl Fn(&str) -> bool) -> Window {
         Window {
             steps: self.spec.steps.clone(),
             begins: 0.0,
@@ -84,11 +84,7 @@ impl SoFar<'_, '_> {
     }
 
     /// The same from one time to now, in seconds since its start by the clock, with what its collectors otherwise give at the end.
-    pub(in crate::session) fn part(
-        &mut self,
-        (from, now): (f64, f64),
-        wanted: impl Fn(&str) -> bool,
-    ) -> io::Result<Window> {
+    pub(crate) fn part(&mut self, (from, now): (f64, f64), wanted: impl Fn(&str) -> bool) -> io::Result<Window> {
         let collectors = part::since(from, self.recorder.known_so_far(wanted)?);
         let seconds = now - from;
         // Its parts are too short for rules that want several intervals in a row.
@@ -97,11 +93,11 @@ impl SoFar<'_, '_> {
 }
 
 /// A window that is over.
-pub(in crate::session) struct Recorded {
-    pub(in crate::session) window: Window,
+pub(crate) struct Recorded {
+    pub(crate) window: Window,
     /// Whether it was not ended early.
-    pub(in crate::session) completed: bool,
-    pub(in crate::session) costs: Costs,
+    pub(crate) completed: bool,
+    pub(crate) costs: Costs,
 }
 
 impl<'r, 'h> SoFar<'r, 'h> {

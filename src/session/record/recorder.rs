@@ -22,25 +22,25 @@ const PATIENCE_WITH_PROBES: Duration = Duration::from_secs(30);
 const GAUGES_PER_INTERVAL: u32 = 4;
 
 /// A collector or probe at work.
-pub(in crate::session) struct Slot {
-    pub(in crate::session) id: &'static str,
-    pub(in crate::session) cadence: Cadence,
+pub(crate) struct Slot {
+    pub(crate) id: &'static str,
+    pub(crate) cadence: Cadence,
     pub(super) is_probe: bool,
-    pub(in crate::session) sink: Sink,
+    pub(crate) sink: Sink,
     /// With the worker while a sample is taken; for good if the collector failed.
     state: Option<Box<dyn Collect>>,
     /// Left behind on a source that hangs.
-    pub(in crate::session) late: bool,
+    pub(crate) late: bool,
     /// Wall-clock seconds so far, and CPU seconds: one that waits for a sick disk takes much of the one and little of the other.
-    pub(in crate::session) took: f64,
-    pub(in crate::session) cpu: f64,
+    pub(crate) took: f64,
+    pub(crate) cpu: f64,
 }
 
 /// The collectors and probes of a window at work.
-pub(in crate::session) struct Recorder<'h> {
+pub(crate) struct Recorder<'h> {
     host: &'h SharedHost,
     worker: Worker,
-    pub(in crate::session) slots: Vec<Slot>,
+    pub(crate) slots: Vec<Slot>,
     shared: Arc<Shared>,
     pub(super) began: f64,
     pub(super) interval: f64,
@@ -64,7 +64,7 @@ impl<'h> Recorder<'h> {
     }
 
     /// For a caller that samples by its own plan: these collectors, set up, with their time 0 now.
-    pub(in crate::session) fn of(
+    pub(crate) fn of(
         host: &'h SharedHost,
         collectors: &[&'static CollectorDef],
         interval: f64,
@@ -76,25 +76,25 @@ impl<'h> Recorder<'h> {
     }
 
     /// When its time 0 was, on the monotonic clock.
-    pub(in crate::session) fn began(&self) -> f64 {
+    pub(crate) fn began(&self) -> f64 {
         self.began
     }
 
     /// One sample of some collectors.
-    pub(in crate::session) fn sample_some(&mut self, wanted: impl Fn(&Slot) -> bool) -> std::io::Result<()> {
+    pub(crate) fn sample_some(&mut self, wanted: impl Fn(&Slot) -> bool) -> std::io::Result<()> {
         self.ask_some(Task::Sample, wanted)
     }
 
     /// Begins a collector anew: those that read their source once ask it again, and what was recorded stays. One that failed or hangs is
     /// left alone.
-    pub(in crate::session) fn renew(&mut self, def: &'static CollectorDef) {
+    pub(crate) fn renew(&mut self, def: &'static CollectorDef) {
         let host = self.host;
         let slot = self.slots.iter_mut().find(|slot| slot.id == def.id && slot.state.is_some());
         slot.into_iter().for_each(|slot| slot.state = Some((def.start)(host)));
     }
 
     /// Ends it: the record of each collector, and the seconds that it took.
-    pub(in crate::session) fn end(mut self) -> std::io::Result<(BTreeMap<String, CollectorRecord>, Costs)> {
+    pub(crate) fn end(mut self) -> std::io::Result<(BTreeMap<String, CollectorRecord>, Costs)> {
         self.ask(Task::Finish, |_| true)?;
         let costs = self.slots.iter().map(|slot| (slot.id.to_owned(), slot.took)).collect();
         Ok((self.slots.into_iter().map(|slot| (slot.id.to_owned(), slot.sink.into_record())).collect(), costs))

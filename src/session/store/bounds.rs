@@ -181,7 +181,7 @@ fn within(all: &[(usize, usize, &str)]) -> Result<(), StoreError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::session::read_recording;
+    use crate::read_recording;
 
     /// What a recording is refused for whose windows are these.
     fn refused(windows: &str) -> String {

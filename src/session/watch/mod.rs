@@ -287,7 +287,7 @@ fn header(host: &SharedHost, order: &Watch, clocks: &Clocks, began: f64) -> Head
     let since = ((clocks.monotonic - began) * 1e6) as i64;
     Header {
         format_version: FORMAT_VERSION,
-        tool: Tool { name: env!("CARGO_PKG_NAME").into(), version: env!("CARGO_PKG_VERSION").into() },
+        tool: Tool { name: "rdiag".into(), version: env!("CARGO_PKG_VERSION").into() },
         host: host.facts().clone(),
         boot: boot_id(),
         wall_micros: clocks.wall_micros - since,

@@ -74,7 +74,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::session::testing::header;
+    use crate::testing::header;
     use rdiag_history::Header;
     use rdiag_model::Facts;
     use rdiag_model::recording::CollectorRecord;

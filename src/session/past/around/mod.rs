@@ -12,7 +12,7 @@ mod tests;
 use self::grid::{Grid, Stretch};
 use super::changes::{Comparing, part};
 use super::time::{HistoryFile, Past, Span, interval};
-use crate::session::watch::TAIL;
+use crate::watch::TAIL;
 use rdiag_history::{read_block, read_tail};
 use rdiag_kernel::host::Zone;
 use rdiag_model::report::{Around, ChangeMark, Changes};

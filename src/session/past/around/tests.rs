@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::session::testing::{WALL, header};
+use crate::testing::{WALL, header};
 use rdiag_history::{Block, Header, write_block};
 use rdiag_model::recording::{CollectorRecord, Number, Process, ProcessPoint, Series};
 use rdiag_model::report::{ChangeKind, Course};

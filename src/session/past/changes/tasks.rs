@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::{Seen, short, wall};
-use crate::session::past::time::Span;
+use crate::past::time::Span;
 use rdiag_history::Block;
 use rdiag_kernel::host::Zone;
 use rdiag_kernel::host::cgroups::container;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::super::{HistoryFile, around};
 use super::*;
-use crate::session::testing::{WALL, header};
-use crate::session::watch::TAIL;
+use crate::testing::{WALL, header};
+use crate::watch::TAIL;
 use rdiag_history::{Header, write_block};
 use rdiag_model::recording::{CollectorRecord, LogLine, Number, Process, ProcessPoint, Series};
 use rdiag_model::{Facts, RawUnit, SeriesKind};

@@ -14,7 +14,7 @@ use tar::Archive;
 use super::intervals::Time;
 use super::packed::{Limits, Unpacked, size};
 use super::sosreport::{Day, Found, Given, Kind};
-use crate::session::past::time::Past;
+use crate::past::time::Past;
 
 /// A name takes no more; one that does is that of no file that is looked for.
 const MAX_EXTENSION: u64 = 64 << 10;

@@ -12,7 +12,7 @@ use self::tasks::{Tasks, tasks};
 use super::building::Building;
 use super::figures::figure;
 use super::intervals::{Interval, Source, Time, unknown_host};
-use crate::session::past::time::Past;
+use crate::past::time::Past;
 use rdiag_model::{Facts, RawUnit};
 
 const SOURCE: Source = Source {

@@ -13,7 +13,7 @@ use self::tables::Tables;
 use self::tasks::Tasks;
 use super::building::Building;
 use super::intervals::{Interval, Source, Time, unknown_host};
-use crate::session::past::time::Past;
+use crate::past::time::Past;
 use rdiag_model::Facts;
 
 const SOURCE: Source = Source {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::building::Building;
-use crate::session::past::time::{Origin, Past, Span, interval, params};
+use crate::past::time::{Origin, Past, Span, interval, params};
 use rdiag_collectors as collectors;
 use rdiag_kernel::host::Zone;
 use rdiag_model::recording::{CollectorRecord, FORMAT_VERSION, Overhead, Tool};
@@ -131,7 +131,7 @@ impl Time<'_> {
         };
         let recording = Recording {
             format_version: FORMAT_VERSION,
-            tool: Tool { name: env!("CARGO_PKG_NAME").into(), version: env!("CARGO_PKG_VERSION").into() },
+            tool: Tool { name: "rdiag".into(), version: env!("CARGO_PKG_VERSION").into() },
             playbook: self.plan.playbook.name.clone(),
             params: params(self.plan, &window),
             target: Target::default(),

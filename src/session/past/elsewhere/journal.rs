@@ -15,7 +15,7 @@ mod tests;
 pub use self::entries::Journal;
 use self::lines::Lines;
 use super::intervals::{Interval, Source, Time, unknown_host};
-use crate::session::past::time::{Past, params};
+use crate::past::time::{Past, params};
 use rdiag_kernel::host::Zone;
 use rdiag_model::recording::{CollectorRecord, Series};
 use rdiag_model::{Facts, RawUnit, SeriesKind};

@@ -30,7 +30,7 @@ use self::intervals::Time;
 pub use self::journal::Journal;
 use self::packed::{LIMITS, Limits};
 use super::time::{Origin, Past, Span, interval};
-use crate::session::analyze::Analysis;
+use crate::analyze::Analysis;
 use rdiag_kernel::host::Zone;
 use rdiag_model::{Confidence, Finding, Status};
 use rdiag_playbook::Plan;

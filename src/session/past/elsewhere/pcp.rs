@@ -14,7 +14,7 @@ use self::rounds::Rounds;
 use self::tasks::Units;
 use super::building::Building;
 use super::intervals::{Source, Time, rounded, unknown_host};
-use crate::session::past::time::{Past, interval};
+use crate::past::time::{Past, interval};
 use rdiag_model::{Facts, RawUnit};
 
 const SOURCE: Source = Source {

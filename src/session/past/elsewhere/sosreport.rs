@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::pcp::PCP2JSON;
-use crate::session::past::time::Span;
+use crate::past::time::Span;
 use rdiag_kernel::host::Zone;
 
 /// What a file is.

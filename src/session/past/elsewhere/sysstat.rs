@@ -11,7 +11,7 @@ use self::document::{HostPart, Sample};
 use super::building::Building;
 use super::figures::figure;
 use super::intervals::{Source, Time, unknown_host};
-use crate::session::past::time::Past;
+use crate::past::time::Past;
 use rdiag_kernel::host::Zone;
 use rdiag_model::{Facts, RawUnit};
 

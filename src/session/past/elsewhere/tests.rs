@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::building::Building;
 use super::*;
-use crate::session::library::resolve;
+use crate::library::resolve;
 use rdiag_model::recording::{FORMAT_VERSION, Overhead, Process, Series, Tool};
 use rdiag_model::{Facts, Recording, Setup, Target};
 
@@ -136,7 +136,7 @@ fn hostile_figures_are_dropped_and_never_panic() {
         let past = of(&text, 4).unwrap();
         assert!(series(&past, "diskstats.busy_ms").is_none(), "{figure}");
         assert_eq!(series(&past, "diskstats.reads").unwrap().values.len(), 3, "{figure}: a second row of one name");
-        let _ = crate::session::analyze(&past.recording, &plan());
+        let _ = crate::analyze(&past.recording, &plan());
     }
     for text in [
         "{\"host\": 1}",

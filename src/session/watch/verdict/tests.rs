@@ -1,8 +1,8 @@
 //! What is critical of captured hosts, when that is news, and what may be spent on it.
 
 use super::*;
-use crate::session::library::resolve;
-use crate::session::testing;
+use crate::library::resolve;
+use crate::testing;
 use rdiag_model::Recording;
 
 /// Those that every rule of the use-method can be judged on.

@@ -10,7 +10,7 @@ use tar::{Builder, EntryType, Header};
 use super::super::packed::{LIMITS, Limits};
 use super::super::tests::plan;
 use super::super::{Given, Time, within};
-use crate::session::past::{Past, Span};
+use crate::past::{Past, Span};
 use rdiag_kernel::host::Zone;
 use rdiag_playbook::Plan;
 

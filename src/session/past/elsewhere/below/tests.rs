@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::super::tests::{SECOND, plan, processes, series};
 use super::columns::{COLUMNS, Kind, Table};
 use super::tables::Tables;
-use crate::session::past::{Past, Span, elsewhere};
+use crate::past::{Past, Span, elsewhere};
 use rdiag_collectors as collectors;
 use rdiag_kernel::host::Zone;
 use rdiag_model::SeriesKind;
@@ -251,7 +251,7 @@ fn hostile_figures_are_dropped_and_never_panic() {
             tables[0][1][title] = value.into();
             tables[1][1][0][title] = value.into();
             if let Ok(past) = of(&tables) {
-                let _ = crate::session::analyze(&past.recording, &plan());
+                let _ = crate::analyze(&past.recording, &plan());
             }
         }
     }

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use super::super::tests::{SECOND, plan, series};
 use super::super::{Past, elsewhere};
 use super::*;
-use crate::session::past::Span;
+use crate::past::Span;
 use rdiag_model::LogLine;
 use rdiag_model::recording::Number;
 use rdiag_playbook::Plan;

@@ -6,7 +6,7 @@ use serde_json::{Value as Json, json};
 
 use super::super::tests::{SECOND, plan, processes, series};
 use super::metrics::{Kind, METRICS, factor};
-use crate::session::past::{Past, Span, elsewhere};
+use crate::past::{Past, Span, elsewhere};
 use rdiag_collectors as collectors;
 use rdiag_kernel::host::Zone;
 use rdiag_model::RawUnit;

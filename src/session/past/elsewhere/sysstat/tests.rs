@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use super::super::tests::{plan, series};
 use super::super::{Past, elsewhere};
-use crate::session::past::Span;
+use crate::past::Span;
 use rdiag_kernel::host::Zone;
 use rdiag_model::Number;
 use rdiag_playbook::Plan;

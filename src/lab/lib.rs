@@ -44,3 +44,7 @@ pub use builtin::SCENARIOS;
 pub use error::{LabError, Trouble};
 pub use reading::{LabMetric, Readings};
 pub use scenario::{Answer, Question, Scenario, Variant};
+
+#[cfg(test)]
+#[path = "../../tests/support/skip.rs"]
+mod skip;
