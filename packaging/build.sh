@@ -62,7 +62,7 @@ cargo generate-rpm --target "$host" --profile dist --target-dir "$built" --sourc
 # One list for each crate of the workspace is written beside its manifest; that of the program holds all.
 cargo cyclonedx --quiet --format json --target "$host" --override-filename rdiag.cdx
 mv rdiag.cdx.json "$out/$plain.cdx.json"
-rm -f src/*/rdiag.cdx.json
+find src -name rdiag.cdx.json -delete
 
 cd "$out"
 sha256sum "$plain".* ./*.deb ./*.rpm >"SHA256SUMS.$host"
