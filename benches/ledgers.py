@@ -17,23 +17,21 @@ import json
 import os
 import re
 import subprocess
-import sys
 import tempfile
-import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 
 from document import put
+from ledgers_programs import programs
 
 HERE = Path(__file__).resolve().parent
-# Of /proc/PID/stat in a second.
-TICKS = os.sysconf("SC_CLK_TCK")
 # A line of the truth, and the components that it is the sum of.
 CPU = ["cpu.user", "cpu.sys", "cpu.irq", "cpu.steal"]
 SUMS = {
     "runnable": ["runq", "runq.preempt", "runq.wakeup", "throttled"],
     "cpu": CPU,
     "io.block.read": ["io.block.read", "io.block"],
+    "io.block.async": ["io.block.async", "io.block"],
     "fault.file": ["fault.file", "fault"],
 }
 
@@ -45,200 +43,13 @@ BOUND = {
     "C condvar-pool": "wait.sleep",
     # One writer sleeps while it has the lock, and the three readers wait for it.
     "C rwlock": "wait.sleep",
+    "c++-shared-mutex": "wait.sleep",
 }
 # Beyond so many points a line is wrong.
 POINTS = 2
 # A truth that knows of less than this share of the time knows no cause.
 MOST = 0.5
 BEGINS, ENDS = "<!-- benches/ledgers.py writes from here -->", "<!-- the table of benches/ledgers.py ends here -->"
-
-PYTHON = {
-    "python-gil": """
-        import threading, time
-        ends = time.monotonic() + SECONDS
-        def work():
-            while time.monotonic() < ends:
-                sum(range(1000))
-            used.append(time.thread_time() + runnable(threading.get_native_id()))
-        used = []
-        both = [threading.Thread(target=work) for _ in range(2)]
-        for one in both: one.start()
-        for one in both: one.join()
-        # One of the two has the lock at any moment; the first thread waits for them.
-        waits("lock.user", 2 * SECONDS - sum(used), whole=2 * SECONDS)
-    """,
-    "python-lock": """
-        import threading, time
-        lock, ends, waited = threading.Lock(), time.monotonic() + SECONDS, []
-        def work():
-            own = 0
-            while time.monotonic() < ends:
-                at = time.monotonic()
-                lock.acquire()
-                own += time.monotonic() - at
-                time.sleep(0.02)
-                lock.release()
-                time.sleep(0.001)
-            waited.append(own)
-        all = [threading.Thread(target=work) for _ in range(4)]
-        for one in all: one.start()
-        for one in all: one.join()
-        waits("lock.user", sum(waited), whole=4 * SECONDS)
-    """,
-    "python-asyncio": """
-        import asyncio
-        asyncio.run(asyncio.sleep(SECONDS))
-        waits("wait.poll", SECONDS, whole=SECONDS)
-    """,
-    "python-multiprocessing": """
-        import multiprocessing, time
-        def work(of):
-            ends = time.process_time() + of
-            while time.process_time() < ends:
-                pass
-        all = [multiprocessing.Process(target=work, args=(SECONDS / 8,)) for _ in range(2)]
-        for one in all: one.start()
-        for one in all: one.join()
-        own("cpu.seconds")
-    """,
-    "python-sqlite": """
-        import sqlite3, time
-        path = "/var/tmp/ledgers.db"
-        ends = time.monotonic() + SECONDS
-        made = sqlite3.connect(path)
-        made.execute("create table if not exists t (a)")
-        while time.monotonic() < ends:
-            made.execute("insert into t values (1)")
-            made.commit()
-        made.close()
-        os.unlink(path)
-        own("cpu.seconds")
-    """,
-}
-# What each of them says at its end.
-PROLOGUE = """
-import json, os, resource, time
-def lived():
-    began = int(open("/proc/self/stat").read().rpartition(")")[2].split()[19]) / os.sysconf("SC_CLK_TCK")
-    return float(open("/proc/uptime").read().split()[0]) - began
-def runnable(tid):
-    return int(open(f"/proc/self/task/{tid}/schedstat").read().split()[1]) * 1e-9
-def cpu():
-    both = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(one.ru_utime + one.ru_stime for one in both)
-def waits(name, seconds, whole):
-    print("\\nTRUTH", json.dumps({"seconds": whole, name: seconds, "helpers": 1}), flush=True)
-def own(name):
-    print("\\nTRUTH", json.dumps({"cpu.seconds": cpu(), "elapsed": lived()}), flush=True)
-"""
-NODE = {
-    "node-compute": """
-        const until = Date.now() + 1000 * SECONDS;
-        let x = 0;
-        while (Date.now() < until) for (let i = 0; i < 1e5; i++) x += i;
-        told();
-    """,
-    "node-timers": """
-        setTimeout(told, 1000 * SECONDS);
-    """,
-}
-# Since its first instruction: `process.uptime()` begins when node and its libraries are loaded, which takes seconds from a cold disk.
-NODE_PROLOGUE = """
-function told() {
-    const read = (name) => require("fs").readFileSync(name, "utf8");
-    const began = read("/proc/self/stat").split(") ").pop().split(" ")[19] / TICKS;
-    const used = process.cpuUsage();
-    const elapsed = read("/proc/uptime").split(" ")[0] - began;
-    console.log("\\nTRUTH " + JSON.stringify({"cpu.seconds": (used.user + used.system) / 1e6, "elapsed": elapsed}));
-}
-"""
-JAVA = {
-    "java-monitor": """
-        public class Main {
-            static final Object lock = new Object();
-            public static void main(String[] words) throws Exception {
-                long ends = System.nanoTime() + (long) (SECONDS * 1e9);
-                double[] waited = new double[4];
-                Thread[] all = new Thread[4];
-                for (int i = 0; i < 4; i++) {
-                    final int me = i;
-                    all[i] = new Thread(() -> {
-                        while (System.nanoTime() < ends) {
-                            long at = System.nanoTime();
-                            synchronized (lock) {
-                                waited[me] += (System.nanoTime() - at) * 1e-9;
-                                try { Thread.sleep(20); } catch (InterruptedException e) { }
-                            }
-                        }
-                    });
-                    all[i].start();
-                }
-                double sum = 0;
-                for (int i = 0; i < 4; i++) { all[i].join(); sum += waited[i]; }
-                System.out.println("\\nTRUTH {\\"seconds\\": " + 4 * SECONDS + ", \\"lock.user\\": " + sum + ", \\"helpers\\": 1}");
-            }
-        }
-    """,
-    "java-compute": """
-        public class Main {
-            public static void main(String[] words) throws Exception {
-                long ends = System.nanoTime() + (long) (SECONDS * 1e9), x = 0;
-                while (System.nanoTime() < ends) { byte[] a = new byte[1000]; x += a.length; }
-                long used = ((com.sun.management.OperatingSystemMXBean)
-                    java.lang.management.ManagementFactory.getOperatingSystemMXBean()).getProcessCpuTime();
-                String all = java.nio.file.Files.readString(java.nio.file.Path.of("/proc/self/stat"));
-                double began = Double.parseDouble(all.substring(all.lastIndexOf(')') + 2).split(" ")[19]) / TICKS;
-                String up = java.nio.file.Files.readString(java.nio.file.Path.of("/proc/uptime"));
-                double lived = Double.parseDouble(up.split(" ")[0]) - began;
-                System.out.println(x + "\\nTRUTH {\\"cpu.seconds\\": " + used * 1e-9 + ", \\"elapsed\\": " + lived + "}");
-            }
-        }
-    """,
-}
-C_SOURCE = "#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n" + "".join(
-    f"int f{i}(int x) {{ for (int i = 0; i < x; i++) x ^= i * {i}; printf(\"%d\", x); return x + {i}; }}\n" for i in range(300)
-)
-CPP_SOURCE = "#include <map>\n#include <string>\n#include <vector>\n#include <regex>\nstd::map<std::string, std::vector<std::string>> m;\nstd::regex r(\"a+\");\n"
-
-
-def commands(folder: Path, program: str) -> dict[str, list[str]]:
-    """Real programs, of which the kernel's charge of CPU time is known."""
-    (folder / "a.c").write_text(C_SOURCE)
-    (folder / "a.cc").write_text(CPP_SOURCE)
-    (folder / "Makefile").write_text("all: 1.o 2.o 3.o 4.o\n%.o:\n\tgcc -O1 -c -o /dev/null a.c\n")
-
-    def sh(line: str) -> list[str]:
-        return [program, "exec", "sh", "-c", f"cd {folder}; {line}"]
-
-    return {
-        "gcc": sh("gcc -O1 -c -o /dev/null a.c"),
-        "g++": sh("g++ -c -o /dev/null a.cc"),
-        "make -j2": sh("make -s -j2"),
-        "shell-loop": sh("for i in $(seq 50); do /bin/true; done"),
-        "pipeline": sh("head -c 10000000 /dev/urandom | gzip -1 | sha256sum"),
-        "find": sh("find /usr -xdev -name nothing"),
-        "tar": sh("tar -cf - /usr/include | wc -c"),
-        "sort": sh("seq 100000 | sort -r | tail -1"),
-    }
-
-
-def programs(folder: Path, program: str, seconds: float) -> dict[str, list[str]]:
-    names = subprocess.run([program], stdout=subprocess.PIPE, text=True, check=True).stdout.split()
-    found = {f"C {name}": [program, name, str(seconds)] for name in names}
-    for name, text in PYTHON.items():
-        file = folder / f"{name}.py"
-        file.write_text(f"SECONDS = {seconds}\n{PROLOGUE}{textwrap.dedent(text)}")
-        found[name] = [sys.executable, str(file)]
-    for name, text in NODE.items():
-        file = folder / f"{name}.js"
-        file.write_text(f"const SECONDS = {seconds}, TICKS = {TICKS};\n{NODE_PROLOGUE}{textwrap.dedent(text)}")
-        found[name] = ["node", str(file)]
-    for name, text in JAVA.items():
-        own = folder / name
-        own.mkdir()
-        (own / "Main.java").write_text(textwrap.dedent(text).replace("SECONDS", str(seconds)).replace("TICKS", str(TICKS)))
-        found[name] = ["java", str(own / "Main.java")]
-    return found | commands(folder, program)
 
 
 def phrases() -> dict[str, str]:
