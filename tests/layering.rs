@@ -121,6 +121,21 @@ fn no_line_is_longer_than_140_columns() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// Tables whose columns stand apart from what fills them, which is where a cell comes under the wrong head. `TableSpec` has both in one line.
+const PUT_TOGETHER: &[&str] = &["collectors/blocked_tasks/sightings.rs"];
+/// What makes them of a declaration; of events it adds when each was.
+const MAKE_THEM: &[&str] = &["probes/table.rs", "probes/stream.rs"];
+
+#[test]
+fn what_is_measured_is_shown_in_tables_that_declare_their_columns() {
+    let by_hand = ["columns: vec![", "Column::text(", "Column::number(", ".rows.push("];
+    let is_measured = |name: &str| name.starts_with("probes/") || name.starts_with("collectors/");
+    let files = sources().into_iter().filter(|(name, _)| is_measured(name) && !MAKE_THEM.contains(&name.as_str()));
+    let found: Vec<String> =
+        files.filter(|(_, text)| by_hand.iter().any(|sign| text.contains(sign))).map(|(name, _)| name).collect();
+    assert_eq!(found, PUT_TOGETHER, "src/: declare the table by TableSpec; what is listed in vain has been mended");
+}
+
 /// What is built, without its tests: they may look further than the code they test.
 fn sources() -> Vec<(String, String)> {
     let is_built = |(name, _): &(String, String)| !name.ends_with("tests.rs") && !name.ends_with("testing.rs");
