@@ -1,8 +1,8 @@
 //! Measurements inside the kernel: one folder for each probe, with the program (`ID.bpf.c`), its committed object and the
 //! Rust that reads it. A probe counts and reads; it never judges.
 //!
-//! To add one: write `ID/mod.rs` with a `pub(super) static PROBE: ProbeDef`, and add its line to `registry.rs`. Ids are those of
-//! bcc's tools where bcc has the tool. A probe imports what it is made of from `def.rs`, and never the list.
+//! To add one: write `ID/mod.rs` with a `pub(super) static PROBE: ProbeDef`, and add its lines here and to `registry.rs`. Ids are
+//! those of bcc's tools where bcc has the tool. A probe imports what it is made of from `def.rs`, and never the list.
 
 mod biolatency;
 mod biosnoop;
