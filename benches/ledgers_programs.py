@@ -113,60 +113,37 @@ function told() {
     console.log("\\nTRUTH " + JSON.stringify({"cpu.seconds": (used.user + used.system) / 1e6, "elapsed": elapsed}));
 }
 """
+# Four threads that want one lock; the one that has it sleeps.
+CONTENDED = """
+    public class Main {
+        static final Object monitor = new Object();
+        static final java.util.concurrent.locks.ReentrantLock lock = new java.util.concurrent.locks.ReentrantLock();
+        static void nap() { try { Thread.sleep(20); } catch (InterruptedException e) { } }
+        public static void main(String[] words) throws Exception {
+            long ends = System.nanoTime() + (long) (SECONDS * 1e9);
+            double[] waited = new double[4];
+            Thread[] all = new Thread[4];
+            for (int i = 0; i < 4; i++) {
+                final int me = i;
+                all[i] = new Thread(() -> {
+                    while (System.nanoTime() < ends) {
+                        long at = System.nanoTime();
+                        LOCKED
+                        for (long until = System.nanoTime() + 1000000; System.nanoTime() < until; ) { }
+                    }
+                });
+                all[i].start();
+            }
+            double sum = 0;
+            for (int i = 0; i < 4; i++) { all[i].join(); sum += waited[i]; }
+            System.out.println("\\nTRUTH {\\"seconds\\": " + 4 * SECONDS + ", \\"lock.user\\": " + sum + ", \\"helpers\\": 1}");
+        }
+    }
+"""
+HAS = "waited[me] += (System.nanoTime() - at) * 1e-9; nap();"
 JAVA = {
-    "java-monitor": """
-        public class Main {
-            static final Object lock = new Object();
-            public static void main(String[] words) throws Exception {
-                long ends = System.nanoTime() + (long) (SECONDS * 1e9);
-                double[] waited = new double[4];
-                Thread[] all = new Thread[4];
-                for (int i = 0; i < 4; i++) {
-                    final int me = i;
-                    all[i] = new Thread(() -> {
-                        while (System.nanoTime() < ends) {
-                            long at = System.nanoTime();
-                            synchronized (lock) {
-                                waited[me] += (System.nanoTime() - at) * 1e-9;
-                                try { Thread.sleep(20); } catch (InterruptedException e) { }
-                            }
-                        }
-                    });
-                    all[i].start();
-                }
-                double sum = 0;
-                for (int i = 0; i < 4; i++) { all[i].join(); sum += waited[i]; }
-                System.out.println("\\nTRUTH {\\"seconds\\": " + 4 * SECONDS + ", \\"lock.user\\": " + sum + ", \\"helpers\\": 1}");
-            }
-        }
-    """,
-    "java-reentrant-lock": """
-        public class Main {
-            static final java.util.concurrent.locks.ReentrantLock lock = new java.util.concurrent.locks.ReentrantLock();
-            public static void main(String[] words) throws Exception {
-                long ends = System.nanoTime() + (long) (SECONDS * 1e9);
-                double[] waited = new double[4];
-                Thread[] all = new Thread[4];
-                for (int i = 0; i < 4; i++) {
-                    final int me = i;
-                    all[i] = new Thread(() -> {
-                        while (System.nanoTime() < ends) {
-                            long at = System.nanoTime();
-                            lock.lock();
-                            waited[me] += (System.nanoTime() - at) * 1e-9;
-                            try { Thread.sleep(20); } catch (InterruptedException e) { }
-                            lock.unlock();
-                            for (long until = System.nanoTime() + 1000000; System.nanoTime() < until; ) { }
-                        }
-                    });
-                    all[i].start();
-                }
-                double sum = 0;
-                for (int i = 0; i < 4; i++) { all[i].join(); sum += waited[i]; }
-                System.out.println("\\nTRUTH {\\"seconds\\": " + 4 * SECONDS + ", \\"lock.user\\": " + sum + ", \\"helpers\\": 1}");
-            }
-        }
-    """,
+    "java-monitor": CONTENDED.replace("LOCKED", f"synchronized (monitor) {{ {HAS} }}"),
+    "java-reentrant-lock": CONTENDED.replace("LOCKED", f"lock.lock(); {HAS} lock.unlock();"),
     "java-compute": """
         public class Main {
             public static void main(String[] words) throws Exception {
