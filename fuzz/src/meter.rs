@@ -46,9 +46,11 @@ fn take(size: usize) {
     let now = NOW.fetch_add(size, Ordering::Relaxed).saturating_add(size);
     let most = MOST.load(Ordering::Relaxed);
     if now > most {
-        // What is said and unwound needs memory, too.
+        // What is said needs memory, too. A panic might be caught, and this is none that anything should go on after.
         MOST.store(usize::MAX, Ordering::Relaxed);
-        panic!("more memory than the target may take: {now} bytes with the last {size}, and {most} are allowed");
+        let trace = std::backtrace::Backtrace::force_capture();
+        eprintln!("more memory than the target may take: {now} bytes with the last {size}, and {most} are allowed\n{trace}");
+        std::process::abort();
     }
 }
 
@@ -56,6 +58,14 @@ fn take(size: usize) {
 pub fn measured(target: &Target, data: &[u8]) {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
+        // libFuzzer's own hook ends the process before a panic could be caught; what nothing catches ends it all the same.
+        let _ = std::panic::take_hook();
+        let hook = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            if info.location().is_none_or(|place| !place.file().contains("/blazesym-")) {
+                hook(info);
+            }
+        }));
         // SAFETY: the handler does nothing but end the process.
         unsafe {
             libc::signal(libc::SIGPROF, too_long as extern "C" fn(libc::c_int) as libc::sighandler_t);

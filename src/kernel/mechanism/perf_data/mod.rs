@@ -238,8 +238,8 @@ impl Recorded {
                 ends = Some(at);
                 break;
             }
-            at += length as u64;
-            at += self.take(&record, &mut order, input)?;
+            at = at.saturating_add(length as u64);
+            at = at.saturating_add(self.take(&record, &mut order, input)?);
         }
         order.flush(true, |record| self.process(record));
         if let Some(at) = ends {

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
+use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -179,10 +180,16 @@ impl Reader {
             self.fill_from_stripped(program, &mut names, offsets, true);
             // Nothing is copied, or missed, if the stripped information had them all.
             if names.iter().any(Vec::is_empty) {
-                match self.debug_of(program) {
-                    Ok(path) => self.fill(&mut names, &path, offsets, Input::FileOffset, true),
-                    Err(why) => left_out = Some(why),
-                }
+                left_out = match self.debug_of(program) {
+                    Ok(path) if self.fill(&mut names, &path, offsets, Input::FileOffset, true) => {
+                        // It is not asked again.
+                        let why = "its debug information contradicts itself".to_owned();
+                        program.debug = Some(Err(why.clone()));
+                        Some(why)
+                    }
+                    Ok(_) => None,
+                    Err(why) => Some(why),
+                };
             }
         }
         if lines && names.iter().any(Vec::is_empty) {
@@ -227,10 +234,12 @@ impl Reader {
         let Some((path, segments)) = found else { return };
         let path = path.clone();
         let addresses: Vec<u64> = offsets.iter().map(|offset| segments.address(*offset).unwrap_or(u64::MAX)).collect();
-        self.fill(names, &path, &addresses, Input::VirtOffset, debug);
+        if self.fill(names, &path, &addresses, Input::VirtOffset, debug) {
+            program.stripped = Some(None);
+        }
     }
 
-    /// Looks up what has no name yet. A place that cannot be looked up costs itself only.
+    /// Looks up what has no name yet. A place that cannot be looked up costs itself only; whether the library gave up on the file.
     fn fill<'a>(
         &mut self,
         names: &mut [Names],
@@ -238,21 +247,49 @@ impl Reader {
         places: &'a [u64],
         input: impl Fn(&'a [u64]) -> Input<&'a [u64]>,
         debug: bool,
-    ) {
+    ) -> bool {
         let source = Source::Elf(Elf { debug_syms: debug, ..Elf::new(path) });
-        let symbolizer = self.symbolizer.get_or_insert_with(symbolizer);
-        if names.iter().all(Vec::is_empty)
-            && let Ok(found) = symbolizer.symbolize(&source, input(places))
-        {
-            names.iter_mut().zip(&found).for_each(|(names, found)| *names = functions(found));
-            return;
+        if names.iter().all(Vec::is_empty) {
+            match self.look_up(&source, input(places)) {
+                Found::Names(found) => {
+                    names.iter_mut().zip(found).for_each(|(names, found)| *names = found);
+                    return false;
+                }
+                Found::GaveUp => return true,
+                Found::Nothing => {}
+            }
         }
         for (names, place) in names.iter_mut().zip(places.chunks(1)).filter(|(names, _)| names.is_empty()) {
-            if let Ok(found) = symbolizer.symbolize(&source, input(place)) {
-                *names = found.first().map(functions).unwrap_or_default();
+            match self.look_up(&source, input(place)) {
+                Found::Names(found) => *names = found.into_iter().next().unwrap_or_default(),
+                Found::GaveUp => return true,
+                Found::Nothing => {}
+            }
+        }
+        false
+    }
+
+    /// Asks the library. Debug information that contradicts itself makes it panic (docs/upstream/blazesym.md), which is caught, since the
+    /// table of symbols of the same file is as good as before; what it knew then may be half done, and is dropped.
+    fn look_up(&mut self, source: &Source<'_>, input: Input<&[u64]>) -> Found {
+        let symbolizer = self.symbolizer.get_or_insert_with(symbolizer);
+        let asked = || symbolizer.symbolize(source, input).map(|found| found.iter().map(functions).collect());
+        match std::panic::catch_unwind(AssertUnwindSafe(asked)) {
+            Ok(Ok(found)) => Found::Names(found),
+            Ok(Err(_)) => Found::Nothing,
+            Err(_) => {
+                self.symbolizer = None;
+                Found::GaveUp
             }
         }
     }
+}
+
+/// What the library said.
+enum Found {
+    Names(Vec<Names>),
+    Nothing,
+    GaveUp,
 }
 
 fn symbolizer() -> Symbolizer {
