@@ -101,6 +101,7 @@ const HOMES: &[(&str, &[&str])] = &[
         &[
             "kernel/mechanism/points/binaries.rs",
             "kernel/mechanism/points/bounds.rs",
+            "kernel/mechanism/points/go.rs",
             "kernel/mechanism/points/returns.rs",
             "kernel/mechanism/ebpf/types",
             "kernel/mechanism/symbols/reader/copy.rs",

@@ -1,14 +1,16 @@
-"""Asks for a price again and again, and says how long it took: client.py PORT SECONDS."""
+"""Asks for a price again and again, and says how long it took: client.py PORT SECONDS [PATH ...]."""
+import itertools
 import socket
 import sys
 import time
 
 port, seconds = int(sys.argv[1]), float(sys.argv[2])
+paths = itertools.cycle(sys.argv[3:] or ["/price"])
 times, end = [], time.monotonic() + seconds
 while time.monotonic() < end:
     began = time.monotonic()
     with socket.create_connection(("127.0.0.1", port)) as connection:
-        connection.sendall(b"GET /price HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        connection.sendall(f"GET {next(paths)} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
         while connection.recv(4096):
             pass
     times.append(time.monotonic() - began)

@@ -87,6 +87,20 @@ pub(super) struct MeasureArgs {
     /// Where a request ends; where the function of --each-from returns if nothing is given.
     #[arg(long, value_name = "MARK", requires = "each_from")]
     pub(super) each_to: Option<String>,
+    /// What requests are called by, to compare them by it: a field of the mark of --each-from, such as arg1 or arg1:string, of the one
+    /// of --each-to with to= before it (to=return:s32), or text for what follows the text of a marker. `rdiag probe list` shows fields.
+    #[arg(long, value_name = "FIELD", requires = "each_from")]
+    pub(super) each_key: Option<String>,
+    /// Where a thread lays a request down that another one takes up (--each-on); what Go's scheduler does is followed without.
+    #[arg(long, value_name = "MARK", requires_all = ["each_from", "each_on", "each_id"])]
+    pub(super) each_off: Option<String>,
+    /// Where a thread takes such a request up.
+    #[arg(long, value_name = "MARK", requires = "each_off")]
+    pub(super) each_on: Option<String>,
+    /// What tells one such request from all others at each mark: a field (arg1), which may be another one at some (arg1,on=arg2), or text
+    /// for the first word that follows the text of a marker. A number is one of its process; text goes across processes.
+    #[arg(long, value_name = "FIELD", requires = "each_off")]
+    pub(super) each_id: Option<String>,
     /// Processes that those start are looked at, too.
     #[arg(long, requires = "pid")]
     pub(super) children: bool,

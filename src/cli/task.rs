@@ -11,7 +11,7 @@ use rdiag_kernel::host::{Host, SharedHost, ask_for_maps};
 use rdiag_kernel::mechanism::ebpf::filter::MAX_PIDS;
 use rdiag_kernel::mechanism::points::returns;
 use rdiag_model::Target;
-use rdiag_model::ledger::Marks;
+use rdiag_model::ledger::{Handover, Marks};
 use rdiag_playbook::suggest::did_you_mean;
 use rdiag_playbook::{Method, Playbook};
 use rdiag_probes as probes;
@@ -56,7 +56,10 @@ pub(super) fn target(args: &MeasureArgs, host: &SharedHost) -> Result<Target, Fa
     if let Some(marks) = &marks {
         probes::check_marks(host, marks, &args.pid).or_else(wrong_point)?;
         // Another level cannot measure single requests, so there is nothing to fall back to.
-        for function in [&marks.from, &marks.to].into_iter().filter_map(|mark| mark.strip_prefix("return=")) {
+        let handover = marks.handover.iter().flat_map(|handover| [&handover.on, &handover.off]);
+        for function in
+            [&marks.from, &marks.to].into_iter().chain(handover).filter_map(|mark| mark.strip_prefix("return="))
+        {
             let process = if let [pid] = args.pid[..] { Some(pid) } else { None };
             let told = |gap| Failure::Unavailable { what: format!("return={function}"), gap };
             returns::obstacle_of(host, function, process).map_err(told)?;
@@ -108,7 +111,11 @@ fn marks(args: &MeasureArgs) -> Result<Option<Marks>, Failure> {
             return Err(Failure::usage(message, Some("add --each-to MARK")));
         }
     };
-    Ok(Some(Marks { from: from.clone(), to }))
+    let handover = match (&args.each_off, &args.each_on, &args.each_id) {
+        (Some(off), Some(on), Some(id)) => Some(Handover { off: off.clone(), on: on.clone(), id: id.clone() }),
+        _ => None,
+    };
+    Ok(Some(Marks { from: from.clone(), to, key: args.each_key.clone(), handover }))
 }
 
 /// Whether there are such processes, of which something can still be seen.

@@ -211,6 +211,9 @@ components! {
     WaitTty "wait.tty" Idle true "terminal input", "waiting for terminal input",
         "Blocked reading from a terminal.",
         [];
+    WaitParked "wait.parked" Sleeping false "parked between threads", "parked: no thread works on it",
+        "A request that one thread laid down and another took up later: a goroutine that waits for another one, or for its turn.",
+        [];
     Stopped "stopped" Sleeping false "stopped", "stopped from outside (signal, debugger, freezer)",
         "Stopped by a signal, a tracer or the freezer of its control group.",
         [];

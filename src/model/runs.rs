@@ -8,7 +8,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::ledger::Marks;
+use super::ledger::{Marks, is_false};
 use super::probed::Bar;
 use crate::component::Component;
 
@@ -37,12 +37,18 @@ pub struct Runs {
     /// What the slow runs have more of than the fast ones; none where there are too few runs, or they are alike.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub difference: Option<Difference>,
+    /// The runs by what they are called by; none where that was not asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keyed: Option<Keyed>,
     /// The slowest runs, one by one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub slowest: Vec<Run>,
     /// A run is the time of one thread from one mark to another, not the life of a process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub between: Option<Marks>,
+    /// They were followed from one thread to another.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub followed: bool,
     /// The distribution and the difference in words.
     pub headline: String,
     /// What these figures do not say. Full sentences.
@@ -146,6 +152,50 @@ pub struct Growth {
     pub above_all_fast: u64,
 }
 
+/// Runs by what they are called by.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Keyed {
+    /// What was read of each, as it was given: see [`Marks::key`].
+    pub field: String,
+    /// Different keys.
+    pub count: u64,
+    /// Runs of which it could not be read.
+    pub unread: u64,
+    /// How many of the slowest runs are called slow here: those of [`Runs::difference`], or fewer where a key has nearly all of these; 0
+    /// where runs do not differ.
+    pub slow: u64,
+    /// Each key, the one with the most slow runs first, then by mean; none where each run has one of its own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rows: Vec<KeyedRuns>,
+    /// The key that has more of the slow runs than chance would give it; "" if there is none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub headline: String,
+}
+
+/// The runs of one key.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct KeyedRuns {
+    /// What they are called by. Not trusted.
+    pub key: String,
+    /// How many they are.
+    pub runs: u64,
+    /// Of the time of all runs.
+    pub share: f64,
+    /// How many of the slow runs have this key: see [`Keyed::slow`].
+    pub slow: u64,
+    /// How many took longer than the goal; none where no goal was given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missed: Option<u64>,
+    /// Their response times.
+    #[serde(flatten)]
+    pub spread: Spread,
+    /// What one consists of on average, the largest first; up to four.
+    pub parts: Vec<(Component, f64)>,
+    /// What the slow ones of them have most more of than the fast ones of them; none where they are too few or alike.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub growth: Option<Growth>,
+}
+
 /// One run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Run {
@@ -153,6 +203,9 @@ pub struct Run {
     pub number: u64,
     /// Its process.
     pub pid: u32,
+    /// What it is called by, which is what the program has there; none where that was not asked for or could not be read. Not trusted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
     /// When it began, in seconds since the window's beginning.
     pub at: f64,
     /// Response time.

@@ -46,6 +46,8 @@ pub(super) enum Cast {
     Text,
     /// The address of text in the program.
     TextOfProgram,
+    /// The same, of which the next argument is the length.
+    TextOfLength,
     /// The address of code of the kernel, which stands for the function that it is in.
     Code,
 }
@@ -108,6 +110,7 @@ fn cast(kind: &str) -> Result<Cast, String> {
     match (kind, kind.split_at_checked(1)) {
         ("string", _) => Ok(Cast::Text),
         ("ustring", _) => Ok(Cast::TextOfProgram),
+        ("slice", _) => Ok(Cast::TextOfLength),
         ("ksym", _) => Ok(Cast::Code),
         (_, Some((sign @ ("u" | "s"), bits @ ("8" | "16" | "32" | "64")))) => {
             Ok(Cast::Number(bits.parse::<u32>().unwrap_or(64) / 8, sign == "s"))
@@ -115,7 +118,8 @@ fn cast(kind: &str) -> Result<Cast, String> {
         ("be16" | "be32" | "be64", _) => Ok(Cast::Swapped(kind.trim_start_matches("be").parse().unwrap_or(64) / 8)),
         _ => Err(format!(
             "there is no type {kind:?}; there are u8, u16, u32, u64, s8, s16, s32, s64, be16, be32, be64 (in the order of \
-             networks), string and ustring, and ksym for a function of the kernel"
+             networks), string and ustring, slice for text whose length is the next argument (Go, Rust), and ksym for a function of the \
+             kernel"
         )),
     }
 }
@@ -245,7 +249,9 @@ pub(super) fn marker(text: &str) -> Result<(), String> {
 /// The name of a function: `vfs_read`, `libc:malloc`, `/usr/bin/bash:readline`.
 pub(super) fn function(text: &str) -> Result<(), String> {
     let (file, name) = text.rsplit_once(':').map_or((None, text), |(file, name)| (Some(file), name));
-    if name.is_empty() || name.contains(char::is_whitespace) || name.contains('/') || file.is_some_and(str::is_empty) {
+    // Packages of Go have paths: `FILE:net/http.(*conn).serve`.
+    let is_path = file.is_none() && name.contains('/');
+    if name.is_empty() || name.contains(char::is_whitespace) || is_path || file.is_some_and(str::is_empty) {
         return Err(format!("{text:?} is no function; write vfs_read, libc:malloc or /path/to/program:function"));
     }
     Ok(())
@@ -351,7 +357,7 @@ mod tests {
 
     #[test]
     fn points_are_named_in_their_own_ways() {
-        for name in ["vfs_read", "libc:malloc", "/usr/bin/x:std::main"] {
+        for name in ["vfs_read", "libc:malloc", "/usr/bin/x:std::main", "/usr/bin/x:net/http.(*conn).serve"] {
             assert_eq!(function(name), Ok(()), "{name}");
         }
         for name in ["", "libc:", ":malloc", "a b", "/usr/bin/x"] {

@@ -119,6 +119,12 @@ impl Reads {
             (Place::Memory(offset, plus), _) => Read { source: Source::Memory, offset, plus, ..NOTHING },
             (Place::Constant(plus), _) => Read { source: Source::Constant, plus, ..NOTHING },
         };
+        if operand.cast == Some(Cast::TextOfLength) {
+            let text = self.length_of(field).map(Text::Sized).ok_or_else(|| {
+                wrong(format!("{name} is no text with its length behind it: that is an argument of a program, and the next one its length"))
+            })?;
+            return Ok(Read { text: Some(text), ..read });
+        }
         match (field.shape, operand.cast) {
             (Shape::Other, _) => Err(wrong(format!("{name} is neither a number nor text that can be read"))),
             (Shape::Text(text), None | Some(Cast::Text | Cast::TextOfProgram)) => {
@@ -127,7 +133,7 @@ impl Reads {
                 let form = if read.path.hops > 0 { Form::Place } else { Form::Plain };
                 Ok(Read { bytes, form, text: Some(text), ..read })
             }
-            (Shape::Text(_), Some(Cast::Number(..) | Cast::Swapped(_))) => {
+            (_, Some(Cast::TextOfLength)) | (Shape::Text(_), Some(Cast::Number(..) | Cast::Swapped(_))) => {
                 Err(wrong(format!("{name} is text, and no number")))
             }
             (Shape::Text(_), Some(Cast::Code)) => Err(wrong(format!("{name} is text, and no address of code"))),
@@ -149,6 +155,15 @@ impl Reads {
             (Shape::Number { .. }, Some(Cast::Swapped(bytes))) => Ok(Read { bytes, form: Form::Swapped, ..read }),
             (Shape::Number { bytes, is_signed, is_address }, None) => Ok(Read { bytes, is_signed, is_address, ..read }),
         }
+    }
+
+    /// Where the argument is that follows this one, of a program.
+    fn length_of(&self, field: &Field) -> Option<u32> {
+        let is_word = matches!(field.shape, Shape::Number { bytes: 8, .. });
+        let number: u32 = field.name.strip_prefix("arg")?.parse().ok()?;
+        let next = format!("arg{}", number.checked_add(1)?);
+        let next = self.point.fields.iter().find(|field| field.name == next && is_word && self.is_user())?;
+        if let Place::Context(offset) = next.place { Some(offset) } else { None }
     }
 
     /// What the program reads in its first field.

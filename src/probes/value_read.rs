@@ -60,7 +60,7 @@ pub(super) const NOTHING: Read = Read {
 };
 
 impl Read {
-    /// `enum text_in` of the program, 0 for what is no text, and the offset of text that stands in the record itself.
+    /// `enum text_in` of the program, 0 for what is no text, and an offset: of text that stands in the record itself, or of its length.
     pub(super) fn text_at(self) -> (u32, u32) {
         let kind = match self.text {
             None => 0,
@@ -68,6 +68,7 @@ impl Read {
             Some(Text::OfKernel) => 2,
             Some(Text::Located) => 3,
             Some(Text::Inline) => 4,
+            Some(Text::Sized(length)) => return (5, length),
         };
         (kind, self.offset)
     }

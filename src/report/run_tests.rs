@@ -4,7 +4,7 @@ use super::profile_testing::{goal, napping, profile_of, report_of};
 use super::{html, json, markdown, terminal};
 use crate::accounts::ledger;
 use crate::terminal::Style;
-use rdiag_model::ledger::Thread;
+use rdiag_model::ledger::{Marks, Thread};
 use rdiag_model::{Profile, Report, Target};
 
 const WIDE: Style = Style { width: 80, color: false, unicode: true };
@@ -30,12 +30,47 @@ fn runs_that_sleep_now_and_then_as_markdown() {
     insta::assert_snapshot!(markdown(&report(of(napping("clock_nanosleep"), "report --month"))).unwrap());
 }
 
+/// Requests of two kinds, of which each fifth sleeps, and one without a name.
+fn keyed() -> Report {
+    let keys = ["/cart", "/report?of=a|very`long*month", "/cart", "/cart"];
+    let name = |(at, thread): (usize, Thread)| {
+        let key = if at == 0 {
+            None
+        } else if thread.parts.len() > 2 {
+            Some("/month")
+        } else {
+            keys.get(at % 4).copied()
+        };
+        Thread { key: key.map(str::to_owned), ..thread }
+    };
+    let threads = napping("clock_nanosleep").into_iter().enumerate().map(name).collect();
+    let marks =
+        Marks { from: "app:begin".into(), to: "app:end".into(), key: Some("arg2:string".into()), handover: None };
+    let target = Target { pids: vec![10], each: true, marks: Some(marks), ..Target::default() };
+    report(profile_of(&ledger(42.0, threads), &target, goal(0.2)))
+}
+
+#[test]
+fn requests_by_their_keys_on_a_terminal() {
+    insta::assert_snapshot!(terminal(&keyed(), None, &WIDE));
+}
+
+#[test]
+fn requests_by_their_keys_as_markdown() {
+    insta::assert_snapshot!(markdown(&keyed()).unwrap());
+}
+
 #[test]
 fn no_line_is_wider_than_the_terminal() {
-    let report = report(of(napping("clock_nanosleep"), "report --month"));
+    for report in [report(of(napping("clock_nanosleep"), "report --month")), keyed()] {
+        fits(&report);
+    }
+}
+
+fn fits(report: &Report) {
     for width in [32, 40, 60, 72, 80, 100, 120] {
         for unicode in [true, false] {
-            let text = terminal(&report, None, &Style { width, unicode, ..WIDE });
+            let text = terminal(report, None, &Style { width, unicode, ..WIDE });
             let widest = text.lines().map(unicode_width::UnicodeWidthStr::width).max().unwrap();
             assert!(widest <= width, "{widest} > {width}\n{text}");
         }

@@ -1,7 +1,7 @@
 //! Repeated runs in figures and words that all formats share.
 
 use rdiag_model::quantity::{percent, seconds};
-use rdiag_model::runs::{Difference, Growth, Run, Runs, Spread};
+use rdiag_model::runs::{Difference, Growth, Keyed, KeyedRuns, Run, Runs, Spread};
 
 use super::escape::visible_within;
 use super::profile_words::NOT_KNOWN;
@@ -11,6 +11,9 @@ use super::worth;
 /// What stands where runs do not differ enough, or are too few.
 pub(super) const ALIKE: &str =
     "Slow and fast runs are not compared: there are too few, or they take about the same time.";
+
+/// Why a key was not read.
+const UNREAD: &str = "nothing is there, or memory that the program had not touched yet";
 
 /// Longest name of a mark that is shown.
 const SHOWN: usize = 120;
@@ -22,9 +25,13 @@ pub(super) fn lead(runs: &Runs) -> String {
         open => format!(" Not in here: {}, under way at an edge of the window.", number(open)),
     };
     if let Some(between) = &runs.between {
+        let (whose, outside) = if runs.followed {
+            ("the time of one request, whichever thread has it,", "the program")
+        } else {
+            ("the time of one thread", "a thread")
+        };
         return format!(
-            "{} from beginning to end: each is the time of one thread from {} to {}. What a thread does outside of that is in no \
-             figure here.{open}",
+            "{} from beginning to end: each is {whose} from {} to {}. What {outside} does outside of that is in no figure here.{open}",
             number(runs.count),
             visible_within(&between.from, SHOWN),
             visible_within(&between.to, SHOWN)
@@ -83,6 +90,61 @@ fn shown(of: &Spread) -> Vec<Figure> {
         ("Most", |spread| Some(spread.max)),
     ];
     all.into_iter().filter(|(_, value)| value(of).is_some()).collect()
+}
+
+/// What stands above the rows of keys.
+pub(super) fn by_key(keyed: &Keyed, runs: &Runs) -> String {
+    let field = visible_within(&keyed.field, SHOWN);
+    if keyed.count == 0 {
+        return format!("What runs are called by ({field}) could be read of none of them: {UNREAD}.");
+    }
+    let unread = match keyed.unread {
+        0 => String::new(),
+        unread => format!(" Of {} it could not be read: {UNREAD}.", number(unread)),
+    };
+    if keyed.rows.is_empty() {
+        return format!("Each run has a key of its own ({field}), which stands beside the slowest ones.{unread}");
+    }
+    let keys = plural(usize::try_from(keyed.count).unwrap_or(usize::MAX), "key", "keys");
+    let shown: u64 = keyed.rows.iter().map(|row| row.runs).fold(0, u64::saturating_add);
+    let left = keyed.count.saturating_sub(keyed.rows.len() as u64);
+    let others = runs.count.saturating_sub(keyed.unread).saturating_sub(shown);
+    let left = match left {
+        0 => String::new(),
+        left => format!(" Not in here: {left} more, of {}.", number(others)),
+    };
+    let said = if keyed.headline.is_empty() { String::new() } else { format!(" {}", keyed.headline) };
+    let first = match keyed.slow {
+        0 => "the slowest on average first".to_owned(),
+        slow => format!("those with most of the {slow} slowest runs first"),
+    };
+    format!("{keys} ({field}), {first}.{said}{left}{unread}")
+}
+
+/// What the runs of a key consist of, and what its own slow ones have more of.
+pub(super) fn of_key(row: &KeyedRuns) -> String {
+    let parts = row.parts.iter().take(3).map(|(id, time)| format!("{} {}", id.id(), seconds(*time)));
+    let parts = parts.collect::<Vec<_>>().join(", ");
+    match &row.growth {
+        Some(growth) => format!("{parts}; its slow runs have more of {} ({})", grown(growth), signed(growth.seconds)),
+        None => parts,
+    }
+}
+
+/// `run 12`, with what it is called by.
+pub(super) fn name(run: &Run) -> String {
+    match &run.key {
+        Some(key) => format!("run {} ({})", run.number, visible_within(key, SHOWN)),
+        None => format!("run {}", run.number),
+    }
+}
+
+/// What a run consists of, with what it is called by.
+pub(super) fn keyed_parts(run: &Run) -> String {
+    match &run.key {
+        Some(key) => format!("{}: {}", visible_within(key, SHOWN), parts(run)),
+        None => parts(run),
+    }
 }
 
 /// Which runs are compared with which.

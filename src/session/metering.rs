@@ -24,6 +24,8 @@ pub(super) struct Meter {
     all: ProbeCost,
     /// What an event takes in seconds, and whether that was measured on this host.
     event: (f64, bool),
+    /// Whether the cost of programs has that of stopping where they run.
+    has_stops: bool,
 }
 
 /// A look that has begun.
@@ -40,14 +42,14 @@ impl Measurement {
     /// them.
     fn begin(probe: &dyn Probe, host: &Host) -> Option<Self> {
         let since = host.now();
-        if let Some(spent) = probe.spent(host) {
+        if let Some(spent) = probe.spent(host).filter(|_| probe.objects().is_empty()) {
             return Some(Self { statistics: None, since, runs: spent.events, cpu_seconds: spent.cpu_seconds });
         }
         if probe.objects().is_empty() {
             return None;
         }
         let meter = CostMeter::start();
-        let (runs, cpu_seconds) = run_time(probe);
+        let (runs, cpu_seconds) = run_time(probe, host);
         meter.is_on().then_some(Self { statistics: Some(meter), since, runs, cpu_seconds })
     }
 
@@ -56,10 +58,11 @@ impl Measurement {
     }
 }
 
-/// Runs of all programs of a probe that the statistics saw, and their CPU seconds.
-fn run_time(probe: &dyn Probe) -> (u64, f64) {
+/// Runs of all programs of a probe that the statistics saw, and their CPU seconds, with what it takes to come there.
+fn run_time(probe: &dyn Probe, host: &Host) -> (u64, f64) {
+    let beside = probe.spent(host).map_or(0.0, |spent| spent.cpu_seconds);
     let each = probe.objects().into_iter().map(Object::run_time);
-    each.fold((0, 0.0), |(runs, seconds), (more, longer)| (runs + more, seconds + longer))
+    each.fold((0, beside), |(runs, seconds), (more, longer)| (runs + more, seconds + longer))
 }
 
 impl Meter {
@@ -71,6 +74,7 @@ impl Meter {
             latest: ProbeCost::default(),
             all: ProbeCost::default(),
             event: (0.0, false),
+            has_stops: false,
         }
     }
 
@@ -88,12 +92,15 @@ impl Meter {
         if elapsed < look.seconds() && !(is_last && look.statistics.is_none()) {
             return;
         }
-        let (of, (runs, cpu_seconds)) = match probe.spent(host) {
+        let (of, (runs, cpu_seconds)) = match probe.spent(host).filter(|_| probe.objects().is_empty()) {
             Some(Spent { events, cpu_seconds, each, is_measured }) => {
                 self.event = (each, is_measured);
                 (CostOf::Events, (events, cpu_seconds))
             }
-            None => (CostOf::Programs, run_time(probe)),
+            None => {
+                self.has_stops = probe.spent(host).is_some();
+                (CostOf::Programs, run_time(probe, host))
+            }
         };
         self.latest = ProbeCost {
             of,
@@ -130,7 +137,10 @@ impl Meter {
         let share = quantity::percent(self.share(cpus).unwrap_or(0.0));
         let rate = quantity::number(self.latest.runs as f64 / self.latest.sampled_seconds.max(1e-9));
         match self.latest.of {
-            CostOf::Programs => (format!("its programs took {share} of the CPUs"), format!("{rate} runs per second")),
+            CostOf::Programs => {
+                let what = if self.has_stops { "its programs and the stops that run them" } else { "its programs" };
+                (format!("{what} took {share} of the CPUs"), format!("{rate} runs per second"))
+            }
             CostOf::Events => {
                 let (each, is_measured) = self.event;
                 let source = if is_measured { "as tried at the start" } else { "which could not be tried here" };

@@ -93,6 +93,7 @@ mod process_table;
 mod qdiscs;
 mod quiet;
 mod real_programs;
+mod requests;
 mod response;
 mod response_locks;
 mod response_peers;

@@ -80,6 +80,7 @@ pub(super) fn ledger(
             ended: task.ended - began,
             born: task.born,
             died: task.died,
+            key: None,
             seconds: observed.seconds,
             parts,
             delays: told,

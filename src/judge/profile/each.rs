@@ -15,6 +15,7 @@ use rdiag_model::runs::{Difference, Growth, Run, RunComponent, Runs, Spread};
 
 use super::Mentioned;
 use super::account::{Account, ThreadAccount, share};
+use super::keys::{self, Look};
 use super::names::cut;
 use super::percentile;
 use super::serial::{Family, Key, Parts, leaders, own_parts};
@@ -39,6 +40,11 @@ pub(super) struct One<'l, 'a> {
 impl One<'_, '_> {
     pub(super) fn seconds(&self) -> f64 {
         self.first.seconds
+    }
+
+    /// What it is called by, if that was read.
+    pub(super) fn key(&self) -> Option<&str> {
+        self.first.thread.key.as_deref()
     }
 
     pub(super) fn of(&self, id: Component) -> f64 {
@@ -74,6 +80,11 @@ pub(super) fn runs(
     // The fastest first, from here on.
     all.sort_by(|a, b| a.seconds().total_cmp(&b.seconds()));
     let times: Vec<f64> = all.iter().map(One::seconds).collect();
+    let every: Vec<&One<'_, '_>> = all.iter().collect();
+    let difference = difference(&every, mentioned.growth);
+    let slow = difference.as_ref().map_or(0, |difference| difference.slow_runs as usize);
+    let look = Look { slow, goal, growth: mentioned.growth };
+    let field = target.marks.as_ref().and_then(|marks| marks.key.as_deref());
     let mut runs = Runs {
         count: all.len() as u64,
         open: open.len() as u64,
@@ -82,11 +93,13 @@ pub(super) fn runs(
         percentile: told.goal_share.zip(goal).map(|(share, goal)| percentile::of(&all, share, goal)),
         histogram: histogram(&times),
         components: components(&all),
-        difference: difference(&all, mentioned.growth),
+        keyed: field.map(|field| keys::keyed(&all, field, look)),
+        difference,
         slowest: all.iter().rev().take(MAX_ROWS).map(run).collect(),
         headline: String::new(),
         limits: limits(&all, account, target, beside),
         between: target.marks.clone(),
+        followed: ledger.follows,
     };
     runs.headline = headline(&runs);
     runs
@@ -116,11 +129,19 @@ fn run(one: &One<'_, '_>) -> Run {
     let mut parts: Vec<(Component, f64)> = ids.into_iter().map(|id| (id, one.of(id))).collect();
     parts.retain(|(_, seconds)| *seconds > 0.0);
     parts.sort_by(|a, b| b.1.total_cmp(&a.1));
-    Run { number: one.number, pid: one.first.thread.pid, at: one.first.thread.began, seconds: one.seconds(), parts }
+    let key = one.key().map(str::to_owned);
+    Run {
+        number: one.number,
+        pid: one.first.thread.pid,
+        key,
+        at: one.first.thread.began,
+        seconds: one.seconds(),
+        parts,
+    }
 }
 
 /// How values are spread; none of nothing. Percentiles where there are ten values beyond them.
-fn spread(values: &[f64]) -> Option<Spread> {
+pub(super) fn spread(values: &[f64]) -> Option<Spread> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let rank = |part: f64| sorted.get(((part * sorted.len() as f64).ceil() as usize).saturating_sub(1)).copied();
@@ -180,7 +201,7 @@ fn components(all: &[One<'_, '_>]) -> Vec<RunComponent> {
 
 /// The slow runs against the faster half; none where there are too few of them, or the slow ones are hardly slower. Growth of less
 /// than `least_growth` of the difference has no row.
-fn difference(all: &[One<'_, '_>], least_growth: f64) -> Option<Difference> {
+pub(super) fn difference(all: &[&One<'_, '_>], least_growth: f64) -> Option<Difference> {
     if all.len() < LEAST {
         return None;
     }
@@ -223,12 +244,12 @@ fn difference(all: &[One<'_, '_>], least_growth: f64) -> Option<Difference> {
     })
 }
 
-fn mean(of: &[One<'_, '_>], value: impl Fn(&One<'_, '_>) -> f64) -> f64 {
-    share(of.iter().map(value).sum(), of.len() as f64)
+fn mean(of: &[&One<'_, '_>], value: impl Fn(&One<'_, '_>) -> f64) -> f64 {
+    share(of.iter().map(|one| value(one)).sum(), of.len() as f64)
 }
 
 /// The call, the object and the child of a component that grew most from fast to slow runs; "" if none is known.
-fn mostly(id: Component, slow: &[One<'_, '_>], fast: &[One<'_, '_>]) -> String {
+fn mostly(id: Component, slow: &[&One<'_, '_>], fast: &[&One<'_, '_>]) -> String {
     let mut growth: BTreeMap<Key<'_>, f64> = BTreeMap::new();
     for (of, weight) in [(slow, 1.0 / slow.len() as f64), (fast, -1.0 / fast.len() as f64)] {
         for (key, seconds) in of.iter().flat_map(|one| &one.parts).filter(|(key, _)| key.component == id) {
@@ -288,6 +309,10 @@ fn headline(runs: &Runs) -> String {
         text.push_str(&format!("{of}{}{that} is {}{mostly}", percent(row.share), row.id.def().phrase));
     }
     text.push('.');
+    if let Some(keyed) = runs.keyed.as_ref().filter(|keyed| !keyed.headline.is_empty()) {
+        text.push(' ');
+        text.push_str(&keyed.headline);
+    }
     text
 }
 

@@ -257,7 +257,8 @@ fn absurd_and_circular_ledgers_give_finite_figures() {
 
 #[test]
 fn between_marks_each_record_is_a_run_whoever_its_parent_is_and_what_is_under_way_is_none() {
-    let marks = Some(rdiag_model::ledger::Marks { from: "app:begin".into(), to: "app:end".into() });
+    let marks =
+        Some(rdiag_model::ledger::Marks { from: "app:begin".into(), to: "app:end".into(), ..Default::default() });
     let target = Target { pids: vec![7], each: true, marks, ..Target::default() };
     let request = |number: u32| {
         let parts = vec![part(C::CpuUser, if number % 5 == 4 { 1.0 } else { 0.1 })];
@@ -279,7 +280,8 @@ fn between_marks_each_record_is_a_run_whoever_its_parent_is_and_what_is_under_wa
 
 #[test]
 fn nobody_is_idle_within_a_request() {
-    let marks = Some(rdiag_model::ledger::Marks { from: "app:begin".into(), to: "app:end".into() });
+    let marks =
+        Some(rdiag_model::ledger::Marks { from: "app:begin".into(), to: "app:end".into(), ..Default::default() });
     let target = Target { pids: vec![7], each: true, marks, ..Target::default() };
     let threads = vec![run(7, 7, 0.0, vec![part(C::WaitSleep, 1.0)]), run(7, 7, 2.0, vec![part(C::WaitSleep, 3.0)])];
     let within = profile_of(threads.clone(), &target, None);

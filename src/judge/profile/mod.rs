@@ -31,6 +31,9 @@ mod forecast_errors_tests;
 #[cfg(test)]
 mod forecast_tests;
 mod goal;
+mod keys;
+#[cfg(test)]
+mod keys_tests;
 mod limits;
 mod names;
 mod percentile;
@@ -189,7 +192,10 @@ fn next_steps(profile: &mut Profile, account: &Account<'_>, cpus: Option<Cpus>, 
     let pre_empted = account.component(Component::RunqPreempt);
     for row in profile.components.iter_mut().filter(|row| row.share >= book.mentioned.next_steps) {
         let Some(cpus) = cpus.filter(|cpus| advice::is_slow_wake_up(row, pre_empted, *cpus)) else {
-            row.next = advice::on_peer(row).into_iter().chain(advice::next(book, row.id, &selection)).collect();
+            // Probes of threads that wait show nothing of goroutines that do.
+            let is_parked = row.calls.first().is_some_and(|call| call.name.starts_with("goroutine"));
+            let of = if is_parked { Component::WaitParked } else { row.id };
+            row.next = advice::on_peer(row).into_iter().chain(advice::next(book, of, &selection)).collect();
             continue;
         };
         let (words, next) = advice::on_slow_wake_ups(book, cpus, &selection);

@@ -33,15 +33,19 @@ pub(super) fn of(all: &[One<'_, '_>], wanted: f64, goal: f64) -> PercentileGoal 
     PercentileGoal { share: wanted, seconds: goal, now, missed: missed as u64, met, without }
 }
 
-/// How likely so many or more of `all` are where each is one with this probability.
-fn at_least(all: usize, many: usize, each: f64) -> f64 {
-    let mut exactly = (1.0 - each).powf(all as f64);
-    let mut fewer = 0.0;
-    for at in 0..many {
-        fewer += exactly;
-        exactly *= (all - at) as f64 / (at + 1) as f64 * each / (1.0 - each);
+/// How likely so many or more of `all` are where each is one with this probability, between 0 and 1.
+pub(super) fn at_least(all: usize, many: usize, each: f64) -> f64 {
+    // Logarithms, since the single terms are too small for numbers.
+    let (one, other) = (each.ln(), (1.0 - each).ln());
+    let mut choices = 0.0;
+    let mut sum = 0.0;
+    for at in 0..=all {
+        if at >= many {
+            sum += (choices + one * at as f64 + other * (all - at) as f64).exp();
+        }
+        choices += ((all - at) as f64).ln() - ((at + 1) as f64).ln();
     }
-    (1.0 - fewer).max(0.0)
+    sum.min(1.0)
 }
 
 /// How many would still miss the goal if one component were as short as in the faster half, for each that makes a difference.

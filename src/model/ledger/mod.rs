@@ -89,6 +89,26 @@ pub struct Marks {
     pub from: String,
     /// Where it ends.
     pub to: String,
+    /// What requests are called by: a field of the mark where they begin, `to=` before it of the one where they end: `arg1:string`,
+    /// `to=return:s32`; `text` for what a marker's text goes on with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// How requests are followed that one thread hands over to another; none where they stay with their thread, or where the program's
+    /// own scheduler tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handover: Option<Handover>,
+}
+
+/// Where threads hand requests over.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Handover {
+    /// The mark at which a thread lays a request down.
+    pub off: String,
+    /// The mark at which a thread takes one up.
+    pub on: String,
+    /// What tells one request from all others at each of the four marks: a field, `arg1`; of some marks another one, `arg1,on=arg2`. Of
+    /// marker texts it is the first word after the mark's own text: `text`. Numbers are ids within a process, texts across them.
+    pub id: String,
 }
 
 impl Target {
@@ -110,6 +130,9 @@ impl Target {
 pub struct Ledger {
     /// How it was made.
     pub level: Level,
+    /// Between marks: requests were followed from one thread to another, so that `tid` is the one where each began.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub follows: bool,
     /// CLOCK_MONOTONIC in seconds when observation began and ended: E = `ended` − `began`.
     pub began: f64,
     /// See `began`.
@@ -182,6 +205,9 @@ pub struct Thread {
     /// It ended within the window, so that `ended` is its death; between marks: it passed the second one then.
     #[serde(default, skip_serializing_if = "is_false")]
     pub died: bool,
+    /// Between marks: what the request is called by, which is what the program has there. Not trusted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
     /// Observed seconds T: `ended` − `began`, summed where the row stands for several threads.
     pub seconds: f64,
     /// Where they went. A component may have several parts with different calls and keys.
@@ -329,7 +355,7 @@ impl Ledger {
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
-fn is_false(value: &bool) -> bool {
+pub(crate) fn is_false(value: &bool) -> bool {
     !*value
 }
 

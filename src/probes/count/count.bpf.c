@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /* Counts, sums and distributions of what happens at one point. */
-#include "text.h"
+#include "point.h"
 #include "whence.h"
 
 const volatile u32 want_hist = 0; /* distributions in place of sums */

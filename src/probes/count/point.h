@@ -5,7 +5,7 @@
  * so a few constants, set before loading, say what to read and what to compare; the verifier removes the rest. Contexts are
  * read through a helper: a computed offset into one may not be followed directly. */
 #pragma once
-#include "rdiag.h"
+#include "field.h"
 
 /* What may be read: the value, three parts of the key, and the left sides of four comparisons. */
 #define KEYS 3
@@ -14,21 +14,6 @@
 #define FIRST_TEST (FIRST_KEY + KEYS)
 #define FIELDS (FIRST_TEST + TESTS)
 
-/* MEMORY: of the program, where a register points to; CONSTANT: what a compiler knew. */
-enum source { NOTHING, ENTRY, RETURN, LATENCY, TGID, TID, CPU, MEMORY, CONSTANT, GROUP };
-/* PLACE: not what is there, but its address; SWAPPED: bytes in the order of networks. */
-enum form { PLAIN, PLACE, SWAPPED };
-#define HOPS 4
-struct field {
-	u32 source;
-	u32 offset; /* in the context, for ENTRY, RETURN and MEMORY */
-	u32 size; /* 1, 2, 4 or 8 bytes */
-	u32 is_signed;
-	s64 plus; /* from where the register points to, for MEMORY; the value, for CONSTANT */
-	u32 form;
-	u32 hops; /* so many pointers of the kernel are followed, for ENTRY and RETURN */
-	u32 hop[HOPS]; /* how far behind the place to which each leads it goes on */
-};
 enum operator { NO_TEST, EQUAL, UNEQUAL, LESS, LESS_EQUAL, GREATER, GREATER_EQUAL, SHARES_BITS };
 struct test {
 	u32 operator;
@@ -91,42 +76,6 @@ static __always_inline void add(u32 which, u64 value)
 
 	if (counter)
 		plus(counter, value);
-}
-
-/* What cannot be read is 0: the place to which a pointer leads that is none. */
-static __always_inline u64 load(void *ctx, const volatile struct field *field)
-{
-	u32 size = field->size;
-	u64 value = 0, base = 0;
-
-	if (field->source == CONSTANT) {
-		value = field->plus;
-	} else if (field->source == MEMORY) {
-		bpf_probe_read_kernel(&base, sizeof(base), ctx + field->offset);
-		bpf_probe_read_user(&value, size, (void *)(base + field->plus));
-	} else if (field->hops) {
-		bpf_probe_read_kernel(&base, sizeof(base), ctx + field->offset);
-#pragma unroll
-		for (int i = 0; i < HOPS; i++) {
-			if (i && i < field->hops) {
-				u64 next = 0;
-				bpf_probe_read_kernel(&next, sizeof(next), (void *)base);
-				base = next;
-			}
-			/* Nothing lies behind no pointer. */
-			if (i < field->hops && base)
-				base += field->hop[i];
-		}
-		if (field->form == PLACE)
-			return base;
-		bpf_probe_read_kernel(&value, size, (void *)base);
-	} else {
-		bpf_probe_read_kernel(&value, size, ctx + field->offset);
-	}
-	u32 shift = 64 - 8 * size;
-	if (field->form == SWAPPED)
-		return __builtin_bswap64(value) >> shift;
-	return field->is_signed ? (u64)((s64)(value << shift) >> shift) : value;
 }
 
 /* The control group of the task that runs, by the inode of its directory. */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /* Each event at one point, with values and text. */
 #include "stream.h"
-#include "../count/text.h"
+#include "../count/point.h"
 #include "../count/whence.h"
 
 #define VALUES FIRST_TEST /* where count has its value and its keys */

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::Settings;
+use super::gaps::Reasons;
 use super::kernel::{Cell, Record};
 use super::kind::{PREEMPTED, THROTTLED, Type, WOKEN};
 use super::kinds::Kinds;
@@ -57,13 +58,22 @@ pub(super) fn ledger(source: Source<'_>, symbols: &mut Symbols) -> Ledger {
     symbols.settle(host);
     let mut ledger = Ledger { level: Level::L3, began: seconds(began), ended: seconds(ended), ..Ledger::default() };
     let mut classes = Classes::new(symbols, stacks, tops, without_swap, &records);
+    let reasons = settings.moves.as_ref().map(|moves| Reasons { moves, symbols, stacks });
     let (mut kinds, mut seen): (Vec<Kinds>, Vec<bool>) = (Vec::new(), Vec::new());
     for record in &records {
         let on_cpu = on_cpu(record, watched.all_until(record.ended), settings.tick, stolen);
         seen.push(on_cpu.seen);
-        let (thread, of_kinds) = thread(record, on_cpu.parts, &mut classes, (&devices, polls), began, &mut ledger.slow);
+        let (mut thread, of_kinds) =
+            thread(record, on_cpu.parts, &mut classes, (&devices, polls), began, &mut ledger.slow);
+        if let Some(reasons) = reasons {
+            for (part, slowest) in reasons.parts(record, began) {
+                thread.parts.push(part);
+                ledger.slow.extend(slowest);
+            }
+        }
         let died = if settings.marks { record.passed } else { record.died };
-        let thread = Thread { died, ..thread };
+        let key = settings.key.and_then(|key| key.shown(&record.key));
+        let thread = Thread { died, key, ..thread };
         ledger.threads.push(thread);
         kinds.push(of_kinds);
     }
@@ -73,7 +83,8 @@ pub(super) fn ledger(source: Source<'_>, symbols: &mut Symbols) -> Ledger {
     ledger.calls = all_calls(&records, 1.0 / watched.parts_share(first, last));
     ledger.calls_share = watched.share(first, last);
     ledger.checks = checks(host, &records, stolen);
-    ledger.stacks = stacks_by_component(host, &records, &kinds, symbols, stacks);
+    ledger.stacks = stacks_by_component(host, &records, (&kinds, settings.moves.as_ref()), symbols, stacks);
+    ledger.follows = settings.moves.is_some();
     ledger.slow.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
     ledger.slow.truncate(MAX_SLOW);
     limit_keys(&mut ledger.threads);
@@ -149,6 +160,7 @@ fn thread(
         ended: instant(record.ended),
         born: record.born,
         died: record.died,
+        key: None,
         seconds: seconds(record.life),
         parts: parts.into_values().filter(|part| part.seconds > 0.0).collect(),
         delays: Vec::new(),

@@ -1,16 +1,23 @@
 //! The programs' records, word by word as response.h lays them out, taken over and given free.
 
+use std::collections::BTreeMap;
+
 use rdiag_kernel::mechanism::ebpf::{Object, words};
 use rdiag_kernel::mechanism::symbols::Process;
 use rdiag_model::Unavailable;
 use rdiag_model::ledger::{Bucket, Durations};
 
 use super::kind::{Kind, Type};
+use super::open::{Gap, Why};
 
 /// Words of `struct thread`, `struct cell`, `struct spread`.
 pub(super) type ThreadWords = [u64; THREAD_WORDS];
 /// As many as `struct thread` has.
-pub(super) const THREAD_WORDS: usize = 192;
+pub(super) const THREAD_WORDS: usize = 192 + 5 + 1 + KEY_WORDS;
+/// Of what a request is called by: room for text.
+pub(super) const KEY_WORDS: usize = 8;
+/// Whether it was read, and what.
+pub(super) type RawKey = [u64; 1 + KEY_WORDS];
 type CellWords = [u64; 24];
 const BUCKETS: usize = 241;
 type SpreadWords = [u64; 2 * BUCKETS];
@@ -88,6 +95,17 @@ pub(super) struct Record {
     /// Of a request: it never came to its second mark, or has passed it.
     pub(super) given_up: bool,
     pub(super) passed: bool,
+    pub(super) key: RawKey,
+    /// Of a request that may move: which one, whether there is a part before this one, and why no thread has it afterwards.
+    pub(super) request: u64,
+    pub(super) goes_on: bool,
+    pub(super) reason: u64,
+    /// The name of the user stack there.
+    pub(super) parked: u64,
+    /// Since when a thread might have taken this part up; 0: that is not told.
+    pub(super) ready: u64,
+    /// Time in which no thread had it.
+    pub(super) gaps: BTreeMap<Why, Gap>,
     /// What the kernel's own counters grew by.
     pub(super) change: Account,
     pub(super) cells: Vec<Cell>,
@@ -103,7 +121,7 @@ impl Record {
 
     /// The first of many that are not kept apart.
     pub(super) fn nameless(self) -> Self {
-        Self { tid: 0, pid: 0, parent: 0, comm: "(others)".to_owned(), ..self }
+        Self { tid: 0, pid: 0, parent: 0, comm: "(others)".to_owned(), key: RawKey::default(), ..self }
     }
 
     /// Takes in another thread, where there are too many to keep them apart: only kinds and stacks are left.
@@ -111,6 +129,20 @@ impl Record {
         self.began = self.began.min(other.began);
         self.ended = self.ended.max(other.ended);
         self.stands_for = self.stands_for.saturating_add(other.stands_for);
+        for mut cell in self.add_sums(other) {
+            if cell.kind.of() != Type::Errno {
+                (cell.object, cell.name) = ([0; 3], String::new());
+            }
+            let same = |own: &&mut Cell| (own.kind, own.stack, own.object) == (cell.kind, cell.stack, cell.object);
+            match self.cells.iter_mut().find(same) {
+                Some(own) => own.absorb(&cell),
+                None => self.cells.push(cell),
+            }
+        }
+    }
+
+    /// Adds the time of another record, and gives its cells back.
+    pub(super) fn add_sums(&mut self, other: Self) -> Vec<Cell> {
         let sums = [
             (&mut self.life, other.life),
             (&mut self.edge, other.edge),
@@ -131,16 +163,10 @@ impl Record {
         for (sum, value) in sums {
             *sum = sum.saturating_add(value);
         }
-        for mut cell in other.cells {
-            if cell.kind.of() != Type::Errno {
-                (cell.object, cell.name) = ([0; 3], String::new());
-            }
-            let same = |own: &&mut Cell| (own.kind, own.stack, own.object) == (cell.kind, cell.stack, cell.object);
-            match self.cells.iter_mut().find(same) {
-                Some(own) => own.absorb(&cell),
-                None => self.cells.push(cell),
-            }
+        for (why, gap) in other.gaps {
+            self.gaps.entry(why).or_default().add(&gap);
         }
+        other.cells
     }
 
     /// `stop` ends a thread that nothing else has ended.
@@ -149,7 +175,8 @@ impl Record {
         let [mode, _, began, ended, edge, unknown, unkept, user, kernel, _, runq, _, rest @ ..] = thread;
         let [user_0, system_0, run_0, delay_0, minor_0, major_0, rest @ ..] = rest;
         let [user_1, system_1, run_1, delay_1, minor_1, major_1, ids, process_born, parent, flags, comm @ ..] = rest;
-        let [comm_0, comm_1, first, stolen, interrupted, ..] = comm;
+        let [comm_0, comm_1, first, stolen, interrupted, .., request, reason, parked, ready, _, _, _, _, _, _, _, _, _] =
+            comm;
         let closed = *mode == ENDED;
         let ended = if closed { *ended } else { stop }.max(*began);
         let change = |before: &u64, after: &u64| if closed { after.saturating_sub(*before) } else { 0 };
@@ -177,6 +204,13 @@ impl Record {
             compat: flags & 8 != 0,
             given_up: flags & 16 != 0,
             passed: flags & 32 != 0,
+            key: thread.last_chunk().copied().unwrap_or_default(),
+            request: *request,
+            goes_on: flags & 64 != 0,
+            reason: *reason,
+            parked: *parked,
+            ready: *ready,
+            gaps: BTreeMap::new(),
             change: Account {
                 user: change(user_0, user_1),
                 system: change(system_0, system_1),
@@ -248,6 +282,17 @@ fn durations(count: u64, ns: u64, min: u64, max: u64, spread: &SpreadWords) -> D
     Durations { count, seconds: seconds(ns), min: seconds(min), max: seconds(max), buckets: buckets.collect() }
 }
 
+/// One duration, as the programs would have kept it.
+pub(super) fn duration(ns: u64) -> Durations {
+    let bucket = match ns.checked_ilog2() {
+        Some(power) if power >= LOWEST => (power - LOWEST) as usize * 8 + (ns >> (power - 3) & 7) as usize + 1,
+        _ => 0,
+    };
+    let seconds = ns as f64 * 1e-9;
+    let bucket = Bucket { below: below(bucket.min(BUCKETS - 1)), count: 1, seconds };
+    Durations { count: 1, seconds, min: seconds, max: seconds, buckets: vec![bucket] }
+}
+
 /// Upper bound of a bucket in seconds: those of a probe's histogram (`hist.rs`), from 256 ns on.
 fn below(bucket: usize) -> f64 {
     let Some(at) = bucket.checked_sub(1) else { return f64::from(1_u32 << LOWEST) * 1e-9 };
@@ -263,7 +308,7 @@ pub(super) struct Room {
     pub(super) spreads: u32,
 }
 
-/// Room for so many threads. A cell takes 200 bytes, a spread 4 KB, a thread 1.5 KB; each that is free costs a call at the start.
+/// Room for so many threads. A cell takes 200 bytes, a spread 4 KB, a thread 1.6 KB; each that is free costs a call at the start.
 pub(super) fn room(threads: u32) -> Room {
     let threads = threads.saturating_mul(4).clamp(512, 8192);
     Room {
@@ -384,4 +429,18 @@ pub(super) fn cells_of(object: &Object, first: u64, most: usize) -> Result<Optio
         at = next as u32;
     }
     Ok(Some(sums))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_single_duration_is_in_the_bucket_whose_bounds_it_lies_between() {
+        for ns in [0, 1, 255, 256, 287, 288, 1_000, 40_000_000, 3_000_000_000] {
+            let [bucket] = duration(ns).buckets[..] else { panic!("{ns}") };
+            let seconds = ns as f64 * 1e-9;
+            assert!(seconds < bucket.below && (ns < 256 || seconds >= bucket.below * 0.88), "{ns}: {bucket:?}");
+        }
+    }
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  * A thread is observed from one mark that it passes to another only: each such time has a record of its own. */
 #pragma once
-#include "membership.h"
-#include "waits.h"
+#include "moves.h"
 
 const volatile u32 with_marks = 0;
 const volatile u32 marks_nest = 0; /* entry and return of one function: calls within a call belong to it */
@@ -14,6 +13,17 @@ const volatile char from_text[MARK_TEXT] = {};
 const volatile char to_text[MARK_TEXT] = {};
 const volatile u32 from_text_length = 0;
 const volatile u32 to_text_length = 0;
+const volatile char on_text[MARK_TEXT] = {};
+const volatile char off_text[MARK_TEXT] = {};
+const volatile u32 on_text_length = 0;
+const volatile u32 off_text_length = 0;
+
+/* By what requests are told apart: a field of the mark at which they begin or end, or what the text there goes on with. */
+enum key_in { NO_KEY, FROM_FIELD, TO_FIELD, FROM_REST, TO_REST };
+const volatile u32 key_in = NO_KEY;
+const volatile struct field key_field = {};
+const volatile u32 key_text_in = NO_TEXT;
+const volatile u32 key_text_at = 0;
 
 /* Processes that a command started and those that these did, noted at their birth, by when that was: who outlives its parent is a child of another. */
 struct {
@@ -55,12 +65,9 @@ static __always_inline bool marks_count(void)
 /* The running thread passes the first mark, on its way in user mode or somewhere in the kernel. */
 static __noinline int passes_first(u64 in_user)
 {
-	u32 tid = bpf_get_current_pid_tgid(), slot, zero = 0;
-	struct thread *thread = observed(tid);
-	struct task_struct *task = (void *)bpf_get_current_task();
-	u64 *stopped = bpf_map_lookup_elem(&control, &zero), now = now_ns(), number = 0;
+	struct thread *thread = observed(bpf_get_current_pid_tgid());
 
-	if (!stopped || *stopped || !marks_count())
+	if (is_stopped() || !marks_count())
 		return 0;
 	if (thread && marks_nest) {
 		thread->depth++;
@@ -69,28 +76,16 @@ static __noinline int passes_first(u64 in_user)
 	if (thread) {
 		/* What it had begun never came to the other mark. */
 		lose(NO_END);
-		leaves_by(thread, slot_of(tid), task, now, 16, false);
+		leaves_by(thread, slot_of(bpf_get_current_pid_tgid()), (void *)bpf_get_current_task(), now_ns(), 16, false);
 	}
-	slot = take_in_by(task, now, 2, false);
-	thread = bpf_map_lookup_elem(&threads, &slot);
-	if (!thread)
-		return 0;
-	latest_watch(&number);
-	/* In user mode it is in no call; elsewhere the next event tells in which one. */
-	thread->call = in_user ? NONE : UNSEEN;
-	thread->watch = in_user ? number : 0;
-	thread->mode = ON;
-	has_cpu(thread, task, false);
-	publish(tid, slot);
+	opens(in_user, 0);
 	return 0;
 }
 
 /* It passes the second one. */
 static __noinline int passes_last(void)
 {
-	u32 tid = bpf_get_current_pid_tgid();
-	struct thread *thread = observed(tid);
-	u64 task = bpf_get_current_task(), now = now_ns();
+	struct thread *thread = observed(bpf_get_current_pid_tgid());
 
 	if (!thread)
 		return 0;
@@ -98,11 +93,60 @@ static __noinline int passes_last(void)
 		thread->depth--;
 		return 0;
 	}
-	had_cpu(thread, (void *)task, now, false);
-	ran(thread, slot_of(tid), task, now, thread->call != NONE);
-	leave_call(thread, slot_of(tid), task, 0, now);
-	leaves_by(thread, slot_of(tid), (void *)task, now, 4 | 32, false);
+	closes(thread, 4 | 32);
 	return 0;
+}
+
+/* Of calls within calls of the function that is marked only the outermost is a request. */
+static __always_inline struct thread *of_request(void)
+{
+	struct thread *thread = observed(bpf_get_current_pid_tgid());
+
+	return thread && !(marks_nest && thread->depth) ? thread : NULL;
+}
+
+static __noinline int note_field(void *ctx)
+{
+	struct thread *thread = of_request();
+
+	if (!thread)
+		return 0;
+	u64 value = load(ctx, &key_field);
+	if (key_text_in == NO_TEXT) {
+		thread->key[0] = value;
+		thread->has_key = 1;
+	} else {
+		thread->has_key = read_text(ctx, value, key_text_in, key_text_at, (char *)thread->key, sizeof(thread->key)) > 0;
+	}
+	return 0;
+}
+
+static __always_inline int begins_at(void *ctx, u64 in_user)
+{
+	bool is_new = true;
+
+	if (with_ids)
+		is_new = takes(id_from(ctx), 0, in_user);
+	else
+		passes_first(in_user);
+	return key_in == FROM_FIELD && is_new ? note_field(ctx) : 0;
+}
+
+/* Whether what the running thread has is the request that comes to its end. */
+static __always_inline bool is_its(u64 id)
+{
+	struct thread *thread = observed(bpf_get_current_pid_tgid());
+
+	return thread && (!with_ids || thread->id == id);
+}
+
+static __always_inline int ends_at(void *ctx)
+{
+	u64 id = with_ids ? id_to(ctx) : 0;
+
+	if (key_in == TO_FIELD && is_its(id))
+		note_field(ctx);
+	return with_ids ? lets_go(id, 4 | 32, 0, 0) : passes_last();
 }
 
 /* Arguments of the event syscalls:sys_enter_write. */
@@ -132,7 +176,7 @@ static __always_inline bool is_marker(u64 fd)
 }
 
 /* Whether an observed process writes such a text. */
-static __always_inline bool marks_by(struct write_call *ctx, const volatile char *text, u32 length)
+static __always_inline bool marks(struct write_call *ctx, const volatile char *text, u32 length)
 {
 	char written[MARK_TEXT] = {};
 
@@ -146,23 +190,109 @@ static __always_inline bool marks_by(struct write_call *ctx, const volatile char
 	return true;
 }
 
+/* What follows the first bytes of the text that is written, up to the room for it. */
+static __noinline void note_rest(struct write_call *ctx, u32 length)
+{
+	struct thread *thread = of_request();
+	u64 rest = ctx->length - length;
+
+	if (!thread || ctx->length < length)
+		return;
+	if (rest > sizeof(thread->key) - 1)
+		rest = sizeof(thread->key) - 1;
+	if (rest && !bpf_probe_read_user(thread->key, rest & (sizeof(thread->key) - 1), (void *)(ctx->text + length)))
+		thread->has_key = 1;
+}
+
+/* The id in such a text: the first word of what follows. */
+static __noinline u64 id_in_text(struct write_call *ctx, u64 length)
+{
+	char rest[ID_TEXT] = {};
+	u64 most = ctx->length - length, id = NO_WORDS;
+	bool began = false;
+
+	if (ctx->length < length)
+		return NO_ID;
+	if (most > sizeof(rest) - 1)
+		most = sizeof(rest) - 1;
+	if (!most || bpf_probe_read_user(rest, most & (sizeof(rest) - 1), (void *)(ctx->text + length)))
+		return NO_ID;
+	for (u32 i = 0; i < ID_TEXT; i++) {
+		bool blank = rest[i] <= ' ' && rest[i] >= 0;
+		if (blank && began)
+			break;
+		if (blank)
+			continue;
+		began = true;
+		id = mix(id, rest[i]);
+	}
+	return began ? id : NO_ID;
+}
+
+/* Each with a stack frame of its own, which is gone when what follows needs one. */
+static __noinline int marks_from(struct write_call *ctx) { return marks(ctx, from_text, from_text_length); }
+static __noinline int marks_to(struct write_call *ctx) { return marks(ctx, to_text, to_text_length); }
+static __noinline int marks_on(struct write_call *ctx) { return marks(ctx, on_text, on_text_length); }
+static __noinline int marks_off(struct write_call *ctx) { return marks(ctx, off_text, off_text_length); }
+
 SEC("tracepoint") int from_text_tracepoint(struct write_call *ctx)
 {
-	return marks_by(ctx, from_text, from_text_length) ? passes_first(0) : 0;
+	bool is_new = true;
+
+	if (!marks_from(ctx))
+		return 0;
+	if (with_ids)
+		is_new = takes(id_in_text(ctx, from_text_length), 0, 0);
+	else
+		passes_first(0);
+	if (key_in == FROM_REST && is_new)
+		note_rest(ctx, from_text_length);
+	return 0;
 }
 
 SEC("tracepoint") int to_text_tracepoint(struct write_call *ctx)
 {
-	return marks_by(ctx, to_text, to_text_length) ? passes_last() : 0;
+	if (!marks_to(ctx))
+		return 0;
+	u64 id = with_ids ? id_in_text(ctx, to_text_length) : 0;
+	if (key_in == TO_REST && is_its(id))
+		note_rest(ctx, to_text_length);
+	return with_ids ? lets_go(id, 4 | 32, 0, 0) : passes_last();
 }
 
-SEC("uprobe") int from_point_uprobe(void *ctx) { return passes_first(1); }
-SEC("uretprobe") int from_point_uretprobe(void *ctx) { return passes_first(1); }
-SEC("kprobe") int from_point_kprobe(void *ctx) { return passes_first(0); }
-SEC("kretprobe") int from_point_kretprobe(void *ctx) { return passes_first(0); }
-SEC("tracepoint") int from_point_tracepoint(void *ctx) { return passes_first(0); }
-SEC("uprobe") int to_point_uprobe(void *ctx) { return passes_last(); }
-SEC("uretprobe") int to_point_uretprobe(void *ctx) { return passes_last(); }
-SEC("kprobe") int to_point_kprobe(void *ctx) { return passes_last(); }
-SEC("kretprobe") int to_point_kretprobe(void *ctx) { return passes_last(); }
-SEC("tracepoint") int to_point_tracepoint(void *ctx) { return passes_last(); }
+SEC("tracepoint") int on_text_tracepoint(struct write_call *ctx)
+{
+	return marks_on(ctx) ? takes(id_in_text(ctx, on_text_length), GOES_ON, 0) & 0 : 0;
+}
+
+SEC("tracepoint") int off_text_tracepoint(struct write_call *ctx)
+{
+	return marks_off(ctx) ? lets_go(id_in_text(ctx, off_text_length), LAID_DOWN, 0, 0) : 0;
+}
+
+SEC("uprobe") int from_point_uprobe(void *ctx)
+{
+	count_pass();
+	return begins_at(ctx, 1);
+}
+SEC("uretprobe") int from_point_uretprobe(void *ctx)
+{
+	count_pass();
+	return begins_at(ctx, 1);
+}
+SEC("kprobe") int from_point_kprobe(void *ctx) { return begins_at(ctx, 0); }
+SEC("kretprobe") int from_point_kretprobe(void *ctx) { return begins_at(ctx, 0); }
+SEC("tracepoint") int from_point_tracepoint(void *ctx) { return begins_at(ctx, 0); }
+SEC("uprobe") int to_point_uprobe(void *ctx)
+{
+	count_pass();
+	return ends_at(ctx);
+}
+SEC("uretprobe") int to_point_uretprobe(void *ctx)
+{
+	count_pass();
+	return ends_at(ctx);
+}
+SEC("kprobe") int to_point_kprobe(void *ctx) { return ends_at(ctx); }
+SEC("kretprobe") int to_point_kretprobe(void *ctx) { return ends_at(ctx); }
+SEC("tracepoint") int to_point_tracepoint(void *ctx) { return ends_at(ctx); }

@@ -1,41 +1,63 @@
-//! The two marks between which a thread is observed (`--each-from`): what was written → where the programs are attached. They begin and end
-//! the thread's record, so each request has one, and a thread outside of requests is not observed at all.
+//! The marks between which a thread is observed (`--each-from`). They begin and end the thread's record, so each request has one, and a
+//! thread outside of requests is not observed at all.
 
 use super::super::per_point::wrong;
+use super::mark::Mark;
+use super::moves::Moves;
+use super::request_key::{self, At, RequestKey};
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{Global, Moments, Object};
-use rdiag_kernel::mechanism::points::{self, Point, PointError, Target};
+use rdiag_kernel::mechanism::points::{PointError, Target};
 use rdiag_model::Unavailable;
 use rdiag_model::ledger::Marks;
 
-/// Longest text of a mark and one byte more.
-const MARK_TEXT: usize = 64;
-
-/// A mark that was found on this machine.
-#[derive(Debug, Clone, PartialEq)]
-struct Mark {
-    point: Point,
-    moment: Moments,
-    /// What the text begins with that is written to ftrace's marker; none for other marks.
-    text: Option<String>,
-}
-
-/// Both marks.
+/// Where requests begin and end, what they are called by, and how they are followed.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Pair {
     from: Mark,
     to: Mark,
+    key: Option<RequestKey>,
+    moves: Option<Moves>,
 }
 
 impl Pair {
-    /// Looks both up, as the process sees files if there is one.
+    /// Looks all marks up, as the process sees files if there is one.
     pub(super) fn find(host: &Host, marks: &Marks, pids: &[u32]) -> Result<Self, PointError> {
         let process = if let [pid] = pids { Some(*pid) } else { None };
-        let (from, to) = (find(host, &marks.from, process)?, find(host, &marks.to, process)?);
+        let key = marks.key.as_deref().map(request_key::parse);
+        let of = |mark: At| key.filter(|(at, _)| *at == mark).map(|(_, field)| field);
+        let from = Mark::find(host, &marks.from, process, of(At::From))?;
+        let to = Mark::find(host, &marks.to, process, of(At::To))?;
         if from == to {
             return Err(wrong(format!("{:?} cannot be the beginning and the end of the same", marks.from)));
         }
-        Ok(Self { from, to })
+        let moves = match &marks.handover {
+            Some(handover) => Some(Moves::by_marks(host, handover, process, [&from, &to])?),
+            None => Moves::of_goroutines(&from, &to)?,
+        };
+        let key = match key {
+            Some((At::From, field)) => Some(RequestKey::new(At::From, from.read(field)?)),
+            Some((At::To, field)) => Some(RequestKey::new(At::To, to.read(field)?)),
+            None => None,
+        };
+        let key = key.map(|key| if marks.handover.is_some() { key.behind_an_id() } else { key });
+        Ok(Self { from, to, key, moves })
+    }
+
+    /// What requests are called by.
+    pub(super) fn key(&self) -> Option<RequestKey> {
+        self.key
+    }
+
+    /// How requests are followed from one thread to another.
+    pub(super) fn moves(&self) -> Option<Moves> {
+        self.moves.clone()
+    }
+
+    /// Whether the program stops at any of them.
+    pub(super) fn is_in_a_program(&self) -> bool {
+        let is_user = |mark: &Mark| matches!(mark.point.target, Target::User { .. } | Target::Marker { .. });
+        is_user(&self.from) || is_user(&self.to) || self.moves.is_some()
     }
 
     /// Whether they are the entry and the return of one function, of which calls may lie within each other.
@@ -44,99 +66,27 @@ impl Pair {
             && (self.from.moment, self.to.moment) == (Moments::Entry, Moments::Return)
     }
 
-    /// The end comes first, so that no beginning waits for one that was not seen.
+    /// The end comes before the beginning, so that none waits for an end that was not seen; what moves a request comes first of all.
     pub(super) fn attach(&self, object: &mut Object, host: &Host, pids: &[u32]) -> Result<(), Unavailable> {
-        let program = |mark: &Mark, point, text| if mark.text.is_some() { text } else { point };
-        let (to, from) = (program(&self.to, "to_point", "to_text"), program(&self.from, "from_point", "from_text"));
-        object.attach_point_to(host, to, &self.to.point, self.to.moment, pids)?;
-        object.attach_point_to(host, from, &self.from.point, self.from.moment, pids)
+        if let Some(moves) = &self.moves {
+            moves.attach(object, host, pids)?;
+        }
+        self.to.attach(object, host, pids, ("to_point", "to_text"))?;
+        self.from.attach(object, host, pids, ("from_point", "from_text"))
     }
 
     /// The constants of the programs.
     pub(super) fn globals(&self) -> Vec<Global> {
-        let text = |mark: &Mark| mark.text.clone().unwrap_or_default().into_bytes();
-        let (from, to) = (text(&self.from), text(&self.to));
-        let padded = |mut text: Vec<u8>| {
-            text.resize(MARK_TEXT, 0);
-            text
-        };
-        vec![
+        let ((from, from_length), (to, to_length)) = (self.from.padded(), self.to.padded());
+        let mut globals = vec![
             Global::u32("marks_nest", u32::from(self.nest())),
-            Global::u32("from_text_length", from.len() as u32),
-            Global::u32("to_text_length", to.len() as u32),
-            Global::bytes("from_text", padded(from)),
-            Global::bytes("to_text", padded(to)),
-        ]
-    }
-}
-
-fn find(host: &Host, text: &str, process: Option<u32>) -> Result<Mark, PointError> {
-    let (kind, name) = text.split_once('=').unwrap_or(("function", text));
-    let mut text = None;
-    let (found, moment) = match kind {
-        "function" => (points::functions(host, name, process)?, Moments::Entry),
-        "return" => (points::functions(host, name, process)?, Moments::Return),
-        "tracepoint" => (points::tracepoints(host, name)?, Moments::Entry),
-        "marker" if name.is_empty() || name.len() >= MARK_TEXT => {
-            return Err(wrong(format!("{name:?} is no text for a mark: it has 1 to {} bytes", MARK_TEXT - 1)));
-        }
-        "marker" => {
-            text = Some(name.to_owned());
-            (points::tracepoints(host, "syscalls:sys_enter_write")?, Moments::Entry)
-        }
-        "usdt" => (points::markers(host, name, process)?, Moments::Entry),
-        _ => {
-            let kinds = "function=FILE:NAME, return=FILE:NAME, usdt=FILE:PROVIDER:NAME, tracepoint=GROUP:EVENT or \
-                         marker=TEXT";
-            return Err(wrong(format!("{kind:?} is no kind of mark; write {kinds}")));
-        }
-    };
-    let count = found.len();
-    let point = one(found).ok_or_else(|| wrong(format!("{text:?} is {count} points; a mark is one")))?;
-    Ok(Mark { point, moment, text })
-}
-
-/// The point, if it is one. A place that developers have marked may have been compiled into several, which differ in how they keep
-/// their arguments: no caller asks for these here.
-fn one(points: Vec<Point>) -> Option<Point> {
-    let mut points = points.into_iter();
-    let mut first = points.next()?;
-    for other in points {
-        match (&mut first.target, other.target) {
-            (
-                Target::Marker { path, offsets, semaphore },
-                Target::Marker { path: same, offsets: more, semaphore: counter },
-            ) if *path == same && *semaphore == counter && first.name == other.name => offsets.extend(more),
-            _ => return None,
-        }
-    }
-    Some(first)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn marker(name: &str, offset: u64) -> Point {
-        let target = Target::Marker { path: "/usr/bin/x".into(), offsets: vec![offset], semaphore: Some(4) };
-        Point { name: name.into(), declared: String::new(), target, fields: Vec::new(), arguments: None }
-    }
-
-    #[test]
-    fn a_marked_place_that_was_compiled_into_several_is_one_mark_and_two_places_are_none() {
-        let both = one(vec![marker("x:a:b", 10), marker("x:a:b", 20)]).unwrap();
-        assert!(matches!(&both.target, Target::Marker { offsets, .. } if *offsets == [10, 20]));
-        assert_eq!(one(vec![marker("x:a:b", 10), marker("x:a:c", 20)]), None);
-        assert_eq!(one(Vec::new()), None);
-    }
-
-    #[test]
-    fn what_is_no_mark_is_told_with_what_would_be_one() {
-        let host = Host::live(std::path::Path::new("/"));
-        let told = |text: &str| find(&host, text, None).unwrap_err().message;
-        assert!(told("uprobe=x").contains("write function=FILE:NAME"), "{}", told("uprobe=x"));
-        assert!(told("function=/no/such/file:main").contains("/no/such/file"));
-        assert!(told("marker=").contains("1 to 63 bytes"));
-        assert!(told(&format!("marker={}", "x".repeat(64))).contains("1 to 63 bytes"));
+            Global::bytes("from_text", from),
+            Global::u32("from_text_length", from_length),
+            Global::bytes("to_text", to),
+            Global::u32("to_text_length", to_length),
+        ];
+        globals.extend(self.key.into_iter().flat_map(RequestKey::globals));
+        globals.extend(self.moves.iter().flat_map(Moves::globals));
+        globals
     }
 }

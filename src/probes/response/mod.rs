@@ -10,15 +10,20 @@
 
 mod descriptors;
 mod fill;
+mod gaps;
 mod kernel;
 mod kind;
 mod kinds;
 mod limits;
+mod mark;
 mod marks;
+mod moves;
 mod notes;
 mod objects;
 mod on_cpu;
+mod open;
 mod polls;
+mod request_key;
 mod rings;
 mod stacks;
 mod start;
@@ -35,12 +40,16 @@ mod watching;
 use crate::def::{FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
 use fill::Source;
 use kernel::{Met, Record, Room};
+use moves::Moves;
+use open::Open;
 use polls::Polls;
 use rdiag_kernel::host::{CpuTicks, Host, Stolen};
 use rdiag_kernel::mechanism::ebpf::Object;
 use rdiag_kernel::mechanism::symbols::{Process, Symbols, calls as call_sites};
+use rdiag_kernel::mechanism::tracefs::event_cost::Spent;
 use rdiag_model::ledger::{Level, MAX_THREADS};
 use rdiag_model::{Ledger, Reason, Unavailable};
+use request_key::RequestKey;
 use stacks::StackNames;
 use timeline_samples::TimelineSamples;
 use tops::Tops;
@@ -54,7 +63,8 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
     attach: "sched_switch, sched_waking, sched_wakeup_new, sched_process_exec, sched_process_exit and block_bio_queue; contention_begin \
         and \
              contention_end (Linux 5.19); with calls also sys_enter and \
-             sys_exit; the list of tasks at both ends; between marks, these.",
+             sys_exit; the list of tasks at both ends; between marks, these, and of Go programs \
+             their scheduler's execute, gopark, goschedImpl, goyield_m, preemptPark and exitsyscall0.",
     output: "The whole time of the observed threads, each second once: on a CPU, waiting for one, throttled, and each kind of \
              wait; what the waits were for, who ended them; system calls with their errors and their time on and off the CPU.",
     caveats: "Time in user mode holds page faults, and interrupts that hit it, and time in calls the interrupts, unless the kernel \
@@ -76,11 +86,17 @@ pub(super) static PROBE: ProbeDef = ProbeDef {
               interval); the thread's other waits in the same call have that name if all that were found do, and have none otherwise. \
               Where calls are watched in parts of the time, one that was under way when a part began counts with its time since the thread \
               last \
-              went to sleep. Who ended a short wait is the task that ran there, even if an interrupt did.",
+              went to sleep. Of a request in a Go program the time in which no thread has its goroutine goes by the reason for which the \
+              goroutine parked, and from where it may go on by its turn, which is not told where it waited for the network; two goroutines \
+              that serve one request are not followed. What requests are called by is not read where it lies in memory that the program \
+              has not touched yet. Who ended a short wait is the task that ran there, even if an interrupt \
+              did.",
     overhead: "Of the CPU time of perf bench sched pipe, on one of two busy CPUs: 1.24 times when it is observed and calls are not \
                watched, and 1.55 times while they are, by default a twentieth of the time. Others pay 1.08 \
                times, and 1.2 times while calls are watched, since then every system call on the host takes the kernel's slow path. \
-               An empty program on sched_switch alone costs 1.07 times there: what observes switches cannot cost less.",
+               An empty program on sched_switch alone costs 1.07 times there: what observes switches cannot cost less. \
+               A mark in a program costs it half a microsecond to ten, as tried at the start; of a Go program whose requests are followed \
+               so does each time a goroutine parks, may go on, and goes on. That counts towards the budget.",
     params: &[
         ParamDef {
             name: "calls",
@@ -145,6 +161,10 @@ struct Settings {
     starter: Option<u32>,
     /// A record is the time of a thread from one mark to another.
     marks: bool,
+    /// What it is called by.
+    key: Option<RequestKey>,
+    /// How it is followed from one thread to another.
+    moves: Option<Moves>,
     /// The kernel reports waits for its locks.
     locks: bool,
 }
@@ -164,8 +184,9 @@ struct Response {
     tops: Tops,
     /// Threads that have ended, and those beyond what is kept in one.
     ended: Vec<Record>,
-    /// Requests so far.
+    /// Requests so far, and the parts of those that are not over.
     requests: u64,
+    open: Open,
     others: Option<Record>,
     began: u64,
     /// When it began.
@@ -176,6 +197,8 @@ struct Response {
     /// For the timelines.
     timeline_samples: TimelineSamples,
     polls: Polls,
+    /// What it takes the program to pass a mark, in seconds, and whether that was tried; none where no place of a program is one.
+    pass: Option<(f64, bool)>,
     ledger: Option<Ledger>,
 }
 
@@ -217,10 +240,14 @@ impl Response {
         if self.settings.starter == Some(record.pid) {
             return Ok(());
         }
-        if record.given_up {
+        if record.given_up && record.request == 0 {
             return Ok(());
         }
         self.learn(host, &record)?;
+        if record.request != 0 {
+            let Some(whole) = self.open.join(record) else { return Ok(()) };
+            record = whole;
+        }
         if self.settings.marks {
             // Every request has the same chance to be kept, however long it took.
             self.requests += 1;
@@ -244,6 +271,7 @@ impl Response {
     /// Reads the stacks of a thread and asks for their names.
     fn learn(&mut self, host: &Host, record: &Record) -> Result<(), Unavailable> {
         let (mut ours, mut met) = (Vec::new(), Met::default());
+        met.stacks.extend((record.parked != 0).then_some(record.parked));
         for cell in &record.cells {
             let [of, top, _] = cell.object;
             ours.extend(self.stacks.learn(&self.object, cell.stack).map(<[u64]>::to_vec));
@@ -291,6 +319,11 @@ impl Response {
         self.running = false;
         let mut records = std::mem::take(&mut self.ended);
         records.extend(self.others.take());
+        if self.settings.moves.is_some() {
+            let alive = self.object.take_hash::<[u64; 2], [u64; 3]>("requests")?;
+            let alive = alive.into_iter().map(|(_, [number, ..])| number).collect();
+            records.extend(self.open.take_all(&alive, MAX_REQUESTS as usize));
+        }
         let notes = self.notes(&records, stop);
         let mut symbols = std::mem::take(&mut self.symbols);
         let (settings, stacks, tops, timeline_samples) =
@@ -357,8 +390,10 @@ impl Probe for Response {
             "wake-ups that were missed: their waits for a CPU count as blocked",
             "context switches that were missed: the kernel's own account divides their time",
             "requests that began again before they ended",
+            "requests that left their thread unseen, or were ended by another one",
         ];
-        let lost: Vec<(&'static str, u64)> = reasons.into_iter().zip(counts).collect();
+        let dropped = ("requests that were begun and never seen again", self.open.take_dropped());
+        let lost: Vec<(&'static str, u64)> = reasons.into_iter().zip(counts).chain([dropped]).collect();
         ledger.lost = lost.iter().filter(|(_, n)| *n > 0).map(|(why, n)| ((*why).to_owned(), *n)).collect();
         let outputs = tables::tables(&ledger, self.settings.top);
         let notes = ledger.notes.clone();
@@ -369,6 +404,12 @@ impl Probe for Response {
     fn relieve(&mut self, host: &Host) -> Option<String> {
         // An error leaves it as it is, and then it has to stop.
         self.calls.relieve(&mut self.object, now(host)).ok().flatten().map(str::to_owned)
+    }
+
+    fn spent(&self, _: &Host) -> Option<Spent> {
+        let (each, is_measured) = self.pass?;
+        let events: u64 = self.object.element("passes", 0).ok()?;
+        Some(Spent { events, cpu_seconds: events as f64 * each, each, is_measured })
     }
 
     fn level(&self) -> Option<Level> {

@@ -9,6 +9,7 @@
 #define PLACES 65536 /* a power of two */
 #define CACHED 32 /* cells that a thread finds without a hash; a power of two */
 #define FILES 8 /* the same for open files */
+#define KEY_WORDS 8 /* a power of two */
 #define MISSING 1 /* in place of a stack's name: it could not be taken. 0 is: it was not asked for */
 
 /* In place of a call's number. */
@@ -115,7 +116,8 @@ struct thread {
 	u64 process_born; /* ns since boot */
 	u64 parent;
 	u64 flags; /* 1: thread of the kernel, 2: born within, 4: ended within, 8: has run 32-bit calls, 16: given up
-		    * between two marks, 32: passed the second one */
+		    * between two marks, 32: passed the second one, 64: a part that goes on from another, 128: that
+		    * may be followed by one */
 	char comm[16];
 	u64 first; /* cell */
 	u64 stolen; /* of the time on a CPU: the hypervisor had taken it away, or it served interrupts, where the kernel counts so */
@@ -159,6 +161,15 @@ struct thread {
 	u64 out_watched; /* what was watched before it went out last */
 	u64 depth; /* of a call within calls of the function that is marked */
 	u64 lock; /* of the kernel, that it has begun to wait for; 0: none */
+	u64 id; /* of a request that may move to another thread */
+	/* User space reads these, too. Which request; why no thread has it after this part, + 1, and the user stack there. */
+	u64 request;
+	u64 reason;
+	u64 parked;
+	u64 ready; /* since when it waited for this thread to take it up; 0: not known */
+	/* Of a request, what it is called by: whether that was read, and a number in the first word or text. */
+	u64 has_key;
+	u64 key[KEY_WORDS];
 };
 
 /* A time in which calls are watched: from the first instant on to before the last. */
@@ -264,7 +275,7 @@ struct {
 	__type(value, struct watch);
 } watches SEC(".maps");
 
-enum { NO_PLACE, NO_THREAD, NO_CELL, NO_SPREAD, NO_STACK, LOST_WAKE, LOST_SWITCH, NO_END, LOSSES };
+enum { NO_PLACE, NO_THREAD, NO_CELL, NO_SPREAD, NO_STACK, LOST_WAKE, LOST_SWITCH, NO_END, LOST_REQUEST, LOSSES };
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, LOSSES);

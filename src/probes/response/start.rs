@@ -4,6 +4,7 @@ use super::super::block;
 use super::fill;
 use super::kernel;
 use super::marks::Pair;
+use super::open::Open;
 use super::polls::Polls;
 use super::stacks::StackNames;
 use super::timeline_samples::TimelineSamples;
@@ -14,7 +15,7 @@ use crate::def::{Context, Params, Probe};
 use crate::offcputime;
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{Filter, Global, Hook, Kernel, Object, include_bytes_aligned};
-use rdiag_kernel::mechanism::points::PointError;
+use rdiag_kernel::mechanism::points::{PointError, trap};
 use rdiag_kernel::mechanism::symbols::Symbols;
 use rdiag_model::ledger::Marks;
 use rdiag_model::{Reason, Unavailable};
@@ -34,6 +35,8 @@ pub(super) fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable
             .with_remedy("name processes with --pid, --comm or --cgroup"));
     }
     let kernel = context.kernel()?;
+    let pair = filter.marks.as_ref().map(|marks| Pair::find(host, marks, &filter.pids)).transpose();
+    let pair = pair.map_err(PointError::gap)?;
     let settings = Settings {
         calls: call_watching(params, filter),
         top: params.count("top") as usize,
@@ -41,6 +44,8 @@ pub(super) fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable
         tick: fill::tick(host),
         starter: filter.starter,
         marks: filter.marks.is_some(),
+        key: pair.as_ref().and_then(Pair::key),
+        moves: pair.as_ref().and_then(Pair::moves),
         locks: LOCKS.iter().all(|event| kernel.has_tracepoint(event)),
     };
     // Which tasks belong to a command follows from its own account of births; between marks there is none.
@@ -53,7 +58,7 @@ pub(super) fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable
         Global::u32("with_command", u32::from(filter.command.is_some())),
         Global::bytes("call_traits", super::traits::all()),
     ]);
-    let room = kernel::room(expected(host, filter));
+    let room = kernel::room(if settings.moves.is_some() { RUNS } else { expected(host, filter) });
     let sizes = [
         ("threads", room.threads),
         ("polled", room.threads),
@@ -64,10 +69,9 @@ pub(super) fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable
         ("free_cells", room.cells),
         ("free_spreads", room.spreads),
         ("ended_threads", room.threads),
+        ("requests", room.threads.saturating_mul(4)),
     ];
     let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/response/response.bpf.o"));
-    let pair = filter.marks.as_ref().map(|marks| Pair::find(host, marks, &filter.pids)).transpose();
-    let pair = pair.map_err(PointError::gap)?;
     globals.push(Global::u32("with_marks", u32::from(pair.is_some())));
     globals.extend(pair.iter().flat_map(Pair::globals));
     let mut object = kernel.load(bytes, globals, &sizes)?;
@@ -83,6 +87,7 @@ pub(super) fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable
         tops: Tops::default(),
         ended: Vec::new(),
         requests: 0,
+        open: Open::default(),
         others: None,
         began: 0,
         ticks: None,
@@ -91,6 +96,7 @@ pub(super) fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable
         look_next: 0.0,
         timeline_samples: TimelineSamples::default(),
         polls: Polls::default(),
+        pass: pair.as_ref().filter(|pair| pair.is_in_a_program()).map(|_| trap::seconds(host)),
         ledger: None,
     };
     response.begin(host)?;

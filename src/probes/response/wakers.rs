@@ -3,9 +3,11 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::fill::seconds;
+use super::gaps::Reasons;
 use super::kernel::{Cell, Record};
 use super::kind::{Kind, Type};
 use super::kinds::{Kinds, Split};
+use super::moves::Moves;
 use super::stacks::{DEPTH, MISSING, StackNames};
 use crate::offcputime::interrupted_at;
 use rdiag_kernel::host::Host;
@@ -127,7 +129,7 @@ fn waker(cell: &Cell, by_interrupt: bool, symbols: &Symbols, stacks: &StackNames
 pub(super) fn stacks_by_component(
     host: &Host,
     records: &[Record],
-    kinds: &[Kinds],
+    (kinds, moves): (&[Kinds], Option<&Moves>),
     symbols: &mut Symbols,
     stacks: &StackNames,
 ) -> Vec<ComponentStacks> {
@@ -138,6 +140,21 @@ pub(super) fn stacks_by_component(
         (_, Some(stack)) => StackPart::Taken(stack),
     };
     for (record, kinds) in records.iter().zip(kinds) {
+        for (why, gap) in record.gaps.iter().filter(|(why, _)| why.stack != 0) {
+            let Some(moves) = moves else { continue };
+            let component = Reasons { moves, symbols, stacks }.component(why);
+            samples.entry(component).or_default().push(Sample {
+                owner: record.comm.clone(),
+                pid: Some(record.pid),
+                pieces: vec![Piece::Frames {
+                    process: Some(why.process),
+                    part: stack_part(why.stack),
+                    reversed: false,
+                }],
+                value: gap.durations.seconds,
+                count: gap.durations.count,
+            });
+        }
         let short = |kind: Kind, of: Type| {
             let like = |cell: &&Cell| cell.kind.of() == of && cell.kind.wait() == kind;
             let cells = record.cells.iter().filter(like);

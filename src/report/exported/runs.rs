@@ -21,6 +21,7 @@ pub(super) fn all(profile: &Profile, ledger: Option<&Ledger>) -> Vec<Run> {
             known.entry(number).or_insert_with(|| Run {
                 number,
                 pid: thread.pid,
+                key: thread.key.clone(),
                 at: thread.began,
                 seconds: thread.seconds,
                 parts: if profile.target.marks.is_some() { parts(thread) } else { Vec::new() },
@@ -90,7 +91,7 @@ mod tests {
     #[test]
     fn requests_have_their_parts_and_without_an_account_there_are_the_slowest() {
         let ledger = ledger(42.0, threads());
-        let marks = Some(Marks { from: "function=x:a".into(), to: "return=x:a".into() });
+        let marks = Some(Marks { from: "function=x:a".into(), to: "return=x:a".into(), ..Default::default() });
         let profile = profile_of(&ledger, &Target { marks, ..target() }, goal(0.2));
         assert_eq!(all(&profile, Some(&ledger))[0].parts, [(C::CpuUser, 0.1)]);
         assert_eq!(all(&profile, None).len(), 16);

@@ -8,7 +8,7 @@ use crate::shown::{Html, Shown};
 use crate::{run_words as words, svg};
 use rdiag_model::Unit;
 use rdiag_model::quantity::{percent, seconds};
-use rdiag_model::runs::{Difference, Runs};
+use rdiag_model::runs::{Difference, Keyed, Runs};
 
 #[derive(Serialize)]
 pub(super) struct RunsView {
@@ -18,6 +18,8 @@ pub(super) struct RunsView {
     against: String,
     difference: Option<TableView>,
     alike: &'static str,
+    by_key: String,
+    keyed: Option<TableView>,
     spread: TableView,
     slowest: TableView,
 }
@@ -31,6 +33,8 @@ impl RunsView {
             against: runs.difference.as_ref().map(words::against).unwrap_or_default(),
             difference: runs.difference.as_ref().map(|difference| growth(difference, limits.rows)),
             alike: words::ALIKE,
+            by_key: runs.keyed.as_ref().map(|keyed| words::by_key(keyed, runs)).unwrap_or_default(),
+            keyed: runs.keyed.as_ref().filter(|keyed| !keyed.rows.is_empty()).map(|all| keyed(all, limits.rows)),
             spread: spread(runs, limits.rows),
             slowest: slowest(runs, limits.rows),
         }
@@ -54,6 +58,20 @@ fn growth(difference: &Difference, most: usize) -> TableView {
     view
 }
 
+fn keyed(keyed: &Keyed, most: usize) -> TableView {
+    let has_goal = keyed.rows.iter().any(|row| row.missed.is_some());
+    let rows = keyed.rows.iter().take(most).map(|row| {
+        let mut cells = Vec::from([row.key.clone(), words::of_key(row)].map(text));
+        cells.extend([row.runs, row.slow].map(|count| figure(count.to_string())));
+        cells.extend(has_goal.then(|| figure(row.missed.unwrap_or(0).to_string())));
+        cells.extend([seconds(row.spread.p50), seconds(row.spread.max), percent(row.share)].map(figure));
+        cells
+    });
+    let over = has_goal.then_some("Over the goal");
+    let heads: Vec<&str> = ["Key", "A run consists of", "Runs", "Slow ones"].into_iter().chain(over).collect();
+    table("By key", &[heads, vec!["Median", "Most", "Of the time"]].concat(), 2, rows.collect())
+}
+
 fn spread(runs: &Runs, most: usize) -> TableView {
     let of = runs.response.unwrap_or_default();
     let components = runs.components.iter().take(most).map(|row| (row.title.clone(), row.spread));
@@ -68,7 +86,7 @@ fn spread(runs: &Runs, most: usize) -> TableView {
 fn slowest(runs: &Runs, most: usize) -> TableView {
     let rows = runs.slowest.iter().take(most).map(|run| {
         vec![
-            text(words::parts(run)),
+            text(words::keyed_parts(run)),
             figure(seconds(run.seconds)),
             figure(run.number.to_string()),
             figure(seconds(run.at)),

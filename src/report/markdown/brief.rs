@@ -91,6 +91,9 @@ fn spread(runs: &Runs) -> Text {
         let more = more.map(|row| shown!("{} {}", code(row.id.id()), text(run_words::signed(row.seconds))));
         out.push(shown!("{} {}\n\n", text(run_words::against(difference)), Text::joined(more, ", ")));
     }
+    if let Some(keyed) = runs.keyed.as_ref().filter(|keyed| !keyed.headline.is_empty()) {
+        out.push(shown!("{}\n\n", text(&keyed.headline)));
+    }
     out
 }
 

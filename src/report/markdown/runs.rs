@@ -4,7 +4,7 @@ use super::super::run_words as words;
 use super::{Text, table, text, titles};
 use crate::shown;
 use rdiag_model::quantity::{percent, seconds};
-use rdiag_model::runs::Runs;
+use rdiag_model::runs::{Keyed, Runs};
 
 /// Lines of components, of growth, of slow runs.
 const MAX_ROWS: usize = 8;
@@ -47,6 +47,9 @@ pub(super) fn runs(runs: &Runs) -> Text {
             }
         }
     }
+    if let Some(keyed) = &runs.keyed {
+        out.push(by_key(keyed, runs));
+    }
     let heads: Vec<Text> = words::heads(&response).into_iter().chain(["Of a run"]).map(Text::of).collect();
     let all = (&response, "all");
     let components = runs.components.iter().take(MAX_ROWS).map(|row| (&row.spread, row.title.as_str()));
@@ -57,9 +60,29 @@ pub(super) fn runs(runs: &Runs) -> Text {
     });
     out.push(table(&heads, &rows.collect::<Vec<_>>()));
     for run in runs.slowest.iter().take(3) {
-        let said = format!("run {} took {}: {}", run.number, seconds(run.seconds), words::parts(run));
+        let said = format!("{} took {}: {}", words::name(run), seconds(run.seconds), words::parts(run));
         out.push(shown!("- **Slow:** {}\n", text(&said)));
     }
     out.push("\n");
+    out
+}
+
+/// The runs by what they are called by.
+fn by_key(keyed: &Keyed, runs: &Runs) -> Text {
+    let mut out: Text = shown!("### By key\n\n{}\n\n", text(words::by_key(keyed, runs)));
+    let has_goal = keyed.rows.iter().any(|row| row.missed.is_some());
+    let rows = keyed.rows.iter().take(MAX_ROWS).map(|row| {
+        let mut cells = vec![row.key.clone(), row.runs.to_string(), row.slow.to_string()];
+        cells.extend(has_goal.then(|| row.missed.unwrap_or(0).to_string()));
+        cells.extend([row.spread.p50, row.spread.max].map(seconds));
+        cells.extend([percent(row.share), words::of_key(row)]);
+        cells.iter().map(text).collect::<Vec<_>>()
+    });
+    let over = has_goal.then_some("Over the goal");
+    let heads = ["Key", "Runs", "Slow ones"].into_iter().chain(over);
+    let heads = heads.chain(["Median", "Most", "Of the time", "A run consists of"]).map(Text::of);
+    if !keyed.rows.is_empty() {
+        out.push(table(&heads.collect::<Vec<_>>(), &rows.collect::<Vec<_>>()));
+    }
     out
 }

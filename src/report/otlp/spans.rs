@@ -43,6 +43,7 @@ pub(super) fn of(of: &Exported<'_>, clock: Clock) -> Vec<RunSpan> {
             ("rdiag.run", Some(AnyValue::Whole(run.number.to_string()))),
             ("rdiag.runs", Some(AnyValue::Whole(count.to_string()))),
             ("process.pid", Some(whole(run.pid))),
+            ("rdiag.key", run.key.clone().map(AnyValue::Text)),
         ]);
         let parts = run.parts.iter().filter(|(_, seconds)| seconds.is_finite());
         about.extend(parts.map(|(component, seconds)| Attribute {

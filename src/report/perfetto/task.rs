@@ -74,7 +74,7 @@ fn run(run: &Run, begins: f64, profile: &Profile) -> Slice {
     Slice {
         from: begins + run.at,
         until: begins + run.at + run.seconds,
-        name: format!("run {}", run.number),
+        name: crate::run_words::name(run),
         args: args([
             ("seconds", Some(run.seconds.into())),
             ("pid", Some(run.pid.into())),

@@ -4,7 +4,7 @@ use super::super::{run_words as words, worth};
 use super::{Page, Paint, Text, seen};
 use crate::shown;
 use rdiag_model::quantity::{percent, seconds};
-use rdiag_model::runs::{Difference, Runs};
+use rdiag_model::runs::{Difference, Keyed, Runs};
 
 /// Lines of components, of growth, of slow runs.
 const MAX_LINES: usize = 6;
@@ -33,11 +33,14 @@ impl Page {
             None => self.line(words::ALIKE, 0, Paint::None),
         }
         self.blank();
+        if let Some(keyed) = &runs.keyed {
+            self.keyed(keyed, runs);
+        }
         self.spreads(runs);
         self.push("The slowest runs", Paint::Bold);
         for run in runs.slowest.iter().take(MAX_LINES) {
             let label = shown!("  {:>9}", Text::seen(seconds(run.seconds)));
-            let text = format!("run {} at {}: {}", run.number, seconds(run.at), words::parts(run));
+            let text = format!("{} at {}: {}", words::name(run), seconds(run.at), words::parts(run));
             self.item(label, seen(&text), Paint::None, Paint::None);
         }
         self.blank();
@@ -76,6 +79,30 @@ impl Page {
         if let Some(text) = words::unexplained(difference) {
             self.line(Text::seen(text), 2, Paint::Dim);
         }
+    }
+
+    fn keyed(&mut self, keyed: &Keyed, runs: &Runs) {
+        self.push("By key", Paint::Bold);
+        self.line(seen(words::by_key(keyed, runs)), 0, Paint::None);
+        let wide = self.width >= NARROW;
+        let has_goal = wide && keyed.rows.iter().any(|row| row.missed.is_some());
+        let in_between = |over: Text, median: Text| {
+            let over = if has_goal { shown!("{:>10}", over) } else { Text::new() };
+            if wide { shown!("{}{:>10}", over, median) } else { Text::new() }
+        };
+        if !keyed.rows.is_empty() {
+            let in_between = in_between(Text::of("over goal"), Text::of("median"));
+            self.push(shown!("{:>8}{:>7}{}{:>10}  key", "runs", "slow", in_between, "most"), Paint::Dim);
+        }
+        for row in keyed.rows.iter().take(MAX_LINES) {
+            let missed = row.missed.map_or_else(|| Text::of("–"), |missed| Text::seen(missed.to_string()));
+            let [median, most] = [row.spread.p50, row.spread.max].map(|value| Text::seen(seconds(value)));
+            let figures = shown!("{:>8}{:>7}{}{:>10}  ", row.runs, row.slow, in_between(missed, median), most);
+            let paint = if row.slow > 0 { Paint::Bold } else { Paint::None };
+            self.item_at(figures, seen(&row.key), paint);
+            self.line(seen(words::of_key(row)), 10, Paint::Dim);
+        }
+        self.blank();
     }
 
     fn spreads(&mut self, runs: &Runs) {

@@ -228,6 +228,13 @@ pub(super) fn offsets(program: &Program, name: &str) -> Result<Vec<u64>, PointEr
     Err(PointError::absent(message, name, found.places.into_keys().collect()))
 }
 
+/// Where those of these functions begin that the file has.
+pub(super) fn known(program: &Program, names: &[&str]) -> Result<BTreeMap<String, Vec<u64>>, PointError> {
+    let found = functions(program, |name| names.contains(&name))?;
+    let is_there = |(_, places): &(String, BTreeSet<u64>)| !places.is_empty();
+    Ok(found.places.into_iter().filter(is_there).map(|(name, all)| (name, all.into_iter().collect())).collect())
+}
+
 const STRIPPED: &str = "; it is stripped, so only what it exports has a name";
 
 /// The functions whose names fit a pattern, sorted, with where they begin. What has several names is named once, by the plainest.

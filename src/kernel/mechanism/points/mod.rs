@@ -8,11 +8,13 @@ mod btf;
 mod error;
 mod format;
 mod functions;
+mod go;
 mod markers;
 mod members;
 mod program;
 mod registers;
 pub mod returns;
+pub mod trap;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,6 +25,7 @@ use crate::mechanism::tracefs::select::fits;
 use rdiag_model::Reason;
 
 pub use error::PointError;
+pub use go::Scheduler;
 pub use program::Program;
 pub use registers::{CALLER, Caller};
 
@@ -172,6 +175,8 @@ pub enum Text {
     Located,
     /// It stands in the record itself.
     Inline,
+    /// The field is its address in the memory of the program, and its length is at this offset of the context.
+    Sized(u32),
 }
 
 /// Whether a name stands for all that fit.
@@ -249,8 +254,9 @@ pub fn functions(host: &Host, text: &str, process: Option<u32>) -> Result<Vec<Po
 }
 
 /// Functions, given as `vfs_read` (of the kernel), `libc:malloc` or `/path/to/file:main`; their names may be patterns. Libraries and
-/// programs without a path are searched for in the usual places, as `process` sees them if one is given. Of functions of the kernel
-/// these members of what their arguments and results point to can be read too: `sk.sk_family`.
+/// programs without a path are searched for in the usual places, as `process` sees them if one is given. Functions of Go have their
+/// arguments in registers of their own, word by word. Of functions of the kernel these members of what their arguments and results point
+/// to can be read too: `sk.sk_family`.
 pub fn functions_with_members(
     host: &Host,
     text: &str,
@@ -266,15 +272,18 @@ pub fn functions_with_members(
     };
     bounded(text, "functions", found.len())?;
     let shown = path.path().rsplit('/').next().unwrap_or(file);
-    let fields = registers::fields(None)?;
-    let point = |(name, offsets): (String, Vec<u64>)| Point {
-        name: format!("{shown}:{name}"),
-        declared: String::new(),
-        target: Target::User { path: path.clone(), offsets },
-        fields: fields.clone(),
-        arguments: None,
+    let names: Vec<&str> = found.iter().map(|(name, _)| name.as_str()).collect();
+    let conventions = go::conventions(&path, &names);
+    let point = |((name, offsets), convention): ((String, Vec<u64>), go::Convention)| {
+        Ok(Point {
+            name: format!("{shown}:{name}"),
+            declared: String::new(),
+            target: Target::User { path: path.clone(), offsets },
+            fields: registers::of_program(convention)?,
+            arguments: None,
+        })
     };
-    Ok(found.into_iter().map(point).collect())
+    found.into_iter().zip(conventions).map(point).collect()
 }
 
 /// The names of the functions that a pattern stands for: of the kernel, or of a program or library as `FILE:PATTERN`.

@@ -8,9 +8,9 @@
 //! The kernel keeps the addresses that it replaced in the order of the calls of a thread, and drops those that lie below the stack pointer.
 //! Coroutines with stacks of their own return in another order, or to one that was dropped: the program jumps astray, or gets SIGILL.
 
-use object::{Object as _, ObjectSection as _, ObjectSymbol as _, SectionFlags, SymbolFlags};
+use object::{Object as _, ObjectSection as _, ObjectSymbol as _, SymbolFlags};
 
-use super::{Program, Target, binaries};
+use super::{Program, Target, binaries, go};
 use crate::host::Host;
 use rdiag_model::{Reason, Unavailable};
 
@@ -149,7 +149,8 @@ fn harmed(elf: &object::File<'_>, function: &str) -> Option<String> {
         if let Some((name, runtime)) = known {
             return Some(format!("is made with {runtime} (it has a section {name})"));
         }
-        if section.kind() != object::SectionKind::Text && is_loaded(&section) && section.data().is_ok_and(has_go_table)
+        let is_table = |data: &[u8]| go::version_in(data).is_some();
+        if section.kind() != object::SectionKind::Text && go::is_loaded(&section) && section.data().is_ok_and(is_table)
         {
             return Some(format!("is made with {GO} (it has its table of functions)"));
         }
@@ -177,23 +178,8 @@ fn harmed(elf: &object::File<'_>, function: &str) -> Option<String> {
     switches.or(throws)
 }
 
-fn is_loaded(section: &object::Section<'_, '_>) -> bool {
-    matches!(section.flags(), SectionFlags::Elf { sh_flags } if sh_flags & binaries::IN_MEMORY != 0)
-}
-
 fn fits(known: &str, name: &str) -> bool {
     known.strip_suffix('*').map_or(known == name, |begin| name.starts_with(begin))
-}
-
-/// Whether there is a table of Go's functions (pclntab), of Go 1.2, 1.16, 1.18 or 1.20 and later: its first word, two zeros, the smallest
-/// instruction of the processor and the size of its words.
-fn has_go_table(data: &[u8]) -> bool {
-    data.chunks_exact(8).any(|head| match *head {
-        [version, 0xff, 0xff, 0xff, 0, 0, instruction, word] => {
-            matches!(version, 0xf0 | 0xf1 | 0xfa | 0xfb) && matches!(instruction, 1 | 2 | 4) && matches!(word, 4 | 8)
-        }
-        _ => false,
-    })
 }
 
 #[cfg(test)]
