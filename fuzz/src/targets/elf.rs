@@ -10,6 +10,8 @@ use rdiag_kernel::mechanism::{btf, points};
 
 /// Functions inlined into each other, and themselves: more is not told of one address.
 const MOST_FUNCTIONS: usize = 51;
+/// Functions of a program that are looked at: each has its file read.
+const MOST_POINTS: usize = 4;
 /// Characters of a name.
 const MOST_NAME: usize = 500;
 
@@ -64,7 +66,13 @@ pub fn points(data: &[u8]) -> bool {
         let host = Host::recorded(root.path(), HostSpec { times: vec![0.0], ..HostSpec::default() });
         let mut found = 0;
         for text in ["/x:main", "/x:*", "/x:m*n"] {
-            found += points::functions(&host, text, None).map_or(0, |points| points.len());
+            for point in points::functions(&host, text, None).unwrap_or_default().iter().take(MOST_POINTS) {
+                found += 1;
+                // Of a program of Go: where its goroutines move, and why.
+                if let Ok(Some(scheduler)) = points::Scheduler::of(point, point) {
+                    assert!(scheduler.reasons.len() < 256 && scheduler.lays_down.len() >= 4);
+                }
+            }
         }
         for text in ["/x:*:*", "/x:a:b"] {
             for point in points::markers(&host, text, None).unwrap_or_default() {

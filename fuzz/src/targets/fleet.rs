@@ -54,6 +54,9 @@ pub fn class(data: &[u8]) -> bool {
     true
 }
 
+/// Damaged recordings in a row that are listed one by one: see src/cli/fleet/stream.rs.
+const MOST_DAMAGED: usize = 100;
+
 /// Bytes that come one at a time.
 struct Slowly<'b>(&'b [u8]);
 
@@ -67,7 +70,11 @@ impl Read for Slowly<'_> {
 pub fn stream(data: &[u8]) -> bool {
     let pieces = rdiag::cli::taken_apart(data).expect("memory can be read");
     let slowly = rdiag::cli::taken_apart(Slowly(data)).expect("memory can be read");
-    assert!(pieces == slowly, "what comes in pieces is taken apart otherwise");
+    // Behind so many damaged ones in a row, where it goes on depends on what was passed over at once.
+    let is_damaged = |piece: &&Option<Vec<u8>>| piece.is_none();
+    let alike = pieces.iter().zip(&slowly).take_while(|(piece, slow)| piece == slow).count();
+    let in_a_row = pieces.iter().take(alike).rev().take_while(is_damaged).count();
+    assert!(pieces == slowly || in_a_row >= MOST_DAMAGED, "what comes in pieces is taken apart otherwise");
     let bytes: usize = pieces.iter().flatten().map(Vec::len).sum();
     assert!(bytes <= data.len(), "more comes out than went in");
     pieces.iter().any(Option::is_some)
