@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::Damage;
 use super::column;
 use super::frame::{self, Kind};
+use super::numbers::is_measured;
 use super::table;
 use super::text::Words;
 use rdiag_model::Facts;
@@ -190,7 +191,8 @@ pub(super) fn header(content: &[u8]) -> Result<Header, Damage> {
     let is_sane =
         [header.monotonic, header.boottime, header.seconds, header.interval_seconds, header.recorded_interval()]
             .iter()
-            .all(|number| number.is_finite() && (0.0..1e10).contains(number))
+            .all(|number| (0.0..1e10).contains(number) && is_measured(*number))
+            && is_measured(header.host.uptime_seconds)
             && header.wall_micros.unsigned_abs() < 1 << 58;
     if is_sane { Ok(header) } else { Err("its header has times that no clock shows".to_owned()) }
 }

@@ -92,9 +92,14 @@ pub(super) fn read(reader: &mut Reader<'_>, samples: usize) -> Option<Vec<Option
 pub(super) fn read_one(reader: &mut Reader<'_>) -> Option<Number> {
     match reader.byte()? {
         0 => reader.unsigned().map(Number::Whole),
-        1 => reader.bits().map(Number::Real),
+        1 => reader.bits().filter(|value| is_measured(*value)).map(Number::Real),
         _ => None,
     }
+}
+
+/// Whether a value has so few powers of ten, above or below one, that a recording may hold it.
+pub(super) fn is_measured(value: f64) -> bool {
+    value == 0.0 || (1e-30..=1e30).contains(&value.abs())
 }
 
 /// Lengths of runs, in turn of values that are there and that are missing; nothing stands for the missing ones at the end.
@@ -126,7 +131,7 @@ pub(super) mod tests {
             Just(None),
             any::<u64>().prop_map(|n| Some(Number::Whole(n))),
             (0_u64..50).prop_map(|n| Some(Number::Whole(n))),
-            any::<f64>().prop_filter("NaN has many bits", |x| !x.is_nan()).prop_map(|x| Some(Number::Real(x))),
+            any::<f64>().prop_filter("what nothing measures", |x| is_measured(*x)).prop_map(|x| Some(Number::Real(x))),
             (-300_i32..300).prop_map(|n| Some(Number::Real(f64::from(n) / 100.0))),
             Just(Some(Number::Real(-0.0))),
         ]
@@ -139,6 +144,15 @@ pub(super) mod tests {
             write(&mut out, &values);
             let read = read(&mut Reader(&out.0), values.len()).unwrap();
             prop_assert_eq!(format!("{read:?}"), format!("{values:?}"));
+        }
+    }
+
+    #[test]
+    fn a_value_that_nothing_measures_is_no_value() {
+        for value in [5e-324, -1e31, f64::INFINITY, f64::NAN] {
+            let mut out = Writer::default();
+            write(&mut out, &[Some(Number::Real(value))]);
+            assert_eq!(read(&mut Reader(&out.0), 1), None, "{value}");
         }
     }
 
