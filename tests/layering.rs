@@ -105,6 +105,7 @@ const HOMES: &[(&str, &[&str])] = &[
             "kernel/mechanism/points/returns.rs",
             "kernel/mechanism/ebpf/types",
             "kernel/mechanism/symbols/reader/copy.rs",
+            "kernel/mechanism/symbols/python/elf.rs",
         ],
     ),
     ("perf_event_open_sys", &["kernel/mechanism/perf"]),

@@ -49,7 +49,9 @@ fn take(size: usize) {
         // What is said needs memory, too. A panic might be caught, and this is none that anything should go on after.
         MOST.store(usize::MAX, Ordering::Relaxed);
         let trace = std::backtrace::Backtrace::force_capture();
-        eprintln!("more memory than the target may take: {now} bytes with the last {size}, and {most} are allowed\n{trace}");
+        eprintln!(
+            "more memory than the target may take: {now} bytes with the last {size}, and {most} are allowed\n{trace}"
+        );
         std::process::abort();
     }
 }

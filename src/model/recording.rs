@@ -30,7 +30,7 @@ pub struct Recording {
     /// The playbook's parameters as they were in force.
     pub params: BTreeMap<String, String>,
     /// Which tasks were observed, if not the whole host.
-    #[serde(default, skip_serializing_if = "Target::is_everything")]
+    #[serde(default, skip_serializing_if = "Target::is_default")]
     pub target: Target,
     /// The host it was made on.
     pub host: Facts,

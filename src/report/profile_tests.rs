@@ -55,7 +55,8 @@ fn syncing() -> Ledger {
         link(11, "orders", edge(C::IoBlockSync, &disk, 6.0)),
         link(12, "flusher", edge(C::WaitFutex, &orders, 8.9)),
     ];
-    ledger.stacks = vec![ComponentStacks { component: C::IoBlockSync, stacks: stacks("orders") }];
+    ledger.stacks =
+        vec![ComponentStacks { component: C::IoBlockSync, stacks: stacks("orders"), functions: Vec::new() }];
     ledger.slow = vec![SlowCall {
         component: C::IoBlockSync,
         key: "vda".into(),

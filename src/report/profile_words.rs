@@ -224,6 +224,16 @@ pub(super) fn pieces(pieces: &[Piece], most: usize) -> String {
     shown.collect::<Vec<_>>().join(", ")
 }
 
+/// Components whose functions stand below the table, and the least that they have of the whole.
+const CODE_OF: usize = 2;
+const LEAST_OF_ALL: f64 = 0.1;
+
+/// In which functions the largest components are, each with its title.
+pub(super) fn code(profile: &Profile) -> Vec<String> {
+    let large = profile.components.iter().filter(|row| row.share >= LEAST_OF_ALL && !row.code.is_empty());
+    large.take(CODE_OF).map(|row| format!("{}: {}", row.title, pieces(&row.code, 3))).collect()
+}
+
 /// `1.01 s at 3.20 s in fsync by postgres (thread 11), ended by …`.
 pub(super) fn slow(call: &SlowCall) -> String {
     let mut text = if call.open { format!("more than {}", seconds(call.seconds)) } else { seconds(call.seconds) };

@@ -1,9 +1,10 @@
 //! Waits in words that all formats share: how long they were, who ended them, and what of them the stacks show.
 
-use rdiag_model::Profile;
 use rdiag_model::chain::Chain;
+use rdiag_model::probe::Stack;
 use rdiag_model::profile::{Bin, ComponentRow};
 use rdiag_model::quantity::{number, percent, seconds};
+use rdiag_model::{Component, Profile};
 
 /// What is to be understood before the chains are read.
 pub(super) const CHAINS: &str = "The next line is about the task that ended the waits of the line before. All are sums over the window; \
@@ -47,21 +48,29 @@ pub(super) fn chain(chain: &Chain) -> Vec<String> {
     lines
 }
 
-/// How much of the waiting the stacks show.
+/// How much of the waiting the stacks show, and what divides the CPU time.
 pub(super) fn with_stacks(profile: &Profile) -> Option<String> {
     let stacks = profile.stacks.as_ref()?;
     let is_wait = |row: &&ComponentRow| !row.id.on_cpu() && !row.id.runnable();
     let waited: f64 = profile.components.iter().filter(is_wait).map(|row| row.seconds).sum();
-    let taken: f64 = stacks.stacks.iter().map(|stack| stack.value).sum::<f64>() + stacks.others;
-    let taken = taken.min(waited);
-    (waited > 0.0).then(|| {
+    let on_cpu = |stack: &&Stack| [Component::CpuUser, Component::CpuSys].iter().any(|id| id.id() == stack.owner);
+    let sampled: f64 = stacks.stacks.iter().filter(on_cpu).map(|stack| stack.value).sum();
+    let waits = stacks.stacks.iter().filter(|stack| !on_cpu(stack));
+    // Of what is left out, what CPU time lacks is none of waits.
+    let ran: f64 = profile.components.iter().filter(|row| row.id.on_cpu()).map(|row| row.seconds).sum();
+    let others = if sampled > 0.0 { stacks.others - (ran - sampled).max(0.0) } else { stacks.others };
+    let taken = (waits.map(|stack| stack.value).sum::<f64>() + others.max(0.0)).min(waited);
+    let of_waits = (waited > 0.0).then(|| {
         format!(
             "Of the {} that threads waited, {} ({}) have a stack; short waits are sampled. Run-queue wait is not shown.",
             seconds(waited),
             seconds(taken),
             percent(taken / waited)
         )
-    })
+    });
+    let of_cpus = (sampled > 0.0).then(|| "CPU time is split among functions by samples.".to_owned());
+    let said: Vec<String> = of_waits.into_iter().chain(of_cpus).collect();
+    (!said.is_empty()).then(|| said.join(" "))
 }
 
 /// Where a distribution begins and ends, `2.05 µs – 67.1 ms`.

@@ -11,6 +11,7 @@ mod ask_runtime;
 #[path = "hostile/baits.rs"]
 mod baits;
 mod cgroup;
+mod code;
 mod cpu;
 mod cpu_placement;
 mod databases;

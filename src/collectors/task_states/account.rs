@@ -312,7 +312,7 @@ fn stacks(sampler: &Sampler, interval: f64) -> Vec<ComponentStacks> {
         stacks.stacks.push(Stack { frames, value: *count as f64 * interval, count: *count, ..Stack::default() });
     }
     stacks.stacks.sort_by(|a, b| b.value.total_cmp(&a.value));
-    vec![ComponentStacks { component: Component::OtherOff, stacks }]
+    vec![ComponentStacks { component: Component::OtherOff, stacks, functions: Vec::new() }]
 }
 
 fn shifted(mut timeline: Timeline, by: f64) -> Timeline {

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use rdiag_model::Component;
-use rdiag_model::ledger::{Accuracy, Durations, Ledger, Part, SlowCall};
+use rdiag_model::ledger::{Accuracy, Durations, FunctionTime, Ledger, Part, SlowCall};
+use rdiag_model::probe::Frame;
 use rdiag_model::profile::{ComponentRow, Piece};
 
 use super::account::{Account, clean, share};
@@ -11,6 +12,9 @@ use super::skew;
 
 /// Pieces of a component, by each key.
 const MAX_PIECES: usize = 10;
+/// Functions of a component, and the least share of one that is told.
+const MAX_CODE: usize = 10;
+const LEAST_CODE: f64 = 0.02;
 /// Slow calls of a component.
 const MAX_SLOW: usize = 5;
 
@@ -122,6 +126,7 @@ impl Gathered {
             threads: pieces(self.threads, self.seconds),
             calls: named(pieces(self.calls, self.seconds)),
             keys: named(keys),
+            code: code(ledger, id, self.seconds),
             ranges: durations.map(skew::ranges).unwrap_or_default(),
             bins: durations.map(skew::bins).unwrap_or_default(),
             skew,
@@ -131,6 +136,25 @@ impl Gathered {
             next: Vec::new(),
         }
     }
+}
+
+/// The functions of a component that have more than a fiftieth of it.
+fn code(ledger: &Ledger, id: Component, whole: f64) -> Vec<Piece> {
+    let own = ledger.stacks.iter().filter(|stacks| stacks.component == id).flat_map(|stacks| &stacks.functions);
+    let piece = |function: &FunctionTime| {
+        let Frame { name, object, .. } = &function.function;
+        let seconds = clean(function.seconds);
+        Piece {
+            name: object.as_ref().map_or_else(|| name.clone(), |object| format!("{name} ({object})")),
+            seconds,
+            share: share(seconds, whole).min(1.0),
+            count: Some(function.count),
+            mean: None,
+            max: None,
+            others: 0,
+        }
+    };
+    own.map(piece).filter(|piece| piece.share > LEAST_CODE).take(MAX_CODE).collect()
 }
 
 /// Nothing is known if all that is known is that nothing is known.

@@ -259,8 +259,12 @@ fn wakers(ledger: &Ledger, account: &Account<'_>) -> Vec<WakerRow> {
 
 /// All stacks in one: those of a component stand side by side, and upon it the threads by name.
 fn stacks(ledger: &Ledger) -> Option<Stacks> {
-    let mut all =
-        Stacks { id: "waits".into(), title: "Where threads waited".into(), unit: Unit::Seconds, ..Stacks::default() };
+    let mut all = Stacks {
+        id: "waits".into(),
+        title: "Where threads ran and waited".into(),
+        unit: Unit::Seconds,
+        ..Stacks::default()
+    };
     for of in &ledger.stacks {
         add_stacks(&mut all, of);
         all.others += account::clean(of.stacks.others);

@@ -337,7 +337,8 @@ fn absurd_figures_make_no_sum_absurd_and_are_said() {
     }];
     let mut stacks = Stacks { frames: vec![Frame::default()], others: f64::NAN, ..Stacks::default() };
     stacks.stacks = vec![Stack { frames: vec![0, 7, u32::MAX], value: 1.0, ..Stack::default() }];
-    hostile.stacks = vec![rdiag_model::ledger::ComponentStacks { component: C::NetRecv, stacks }];
+    hostile.stacks =
+        vec![rdiag_model::ledger::ComponentStacks { component: C::NetRecv, stacks, functions: Vec::new() }];
     hostile.checks.proc_cpu_seconds = Some(f64::NAN);
     for ended in [110.0, f64::NAN, f64::INFINITY, 0.0] {
         hostile.ended = ended;

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::probe::Stacks;
+use super::probe::{Frame, Stacks};
 use crate::component::Component;
 pub use calls::{Call, CallKind, SlowCall};
 pub use durations::{Bucket, Durations};
@@ -116,6 +116,12 @@ impl Target {
     #[must_use]
     pub fn is_everything(&self) -> bool {
         self.pids.is_empty() && self.comm.is_none() && self.cgroup.is_none()
+    }
+
+    /// Whether nothing is known of it but that.
+    #[must_use]
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
     }
 
     /// The process that starts a command again and again, and is no part of what is observed.
@@ -297,6 +303,20 @@ pub struct ComponentStacks {
     pub component: Component,
     /// Values are seconds.
     pub stacks: Stacks,
+    /// The functions that most of all its stacks stand for, largest first; those of stacks that are left out too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub functions: Vec<FunctionTime>,
+}
+
+/// Time in a function: on a CPU in itself, in waits in what it called.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FunctionTime {
+    /// The function. Not trusted.
+    pub function: Frame,
+    /// Its time.
+    pub seconds: f64,
+    /// Samples on a CPU, or waits whose stack was taken.
+    pub count: u64,
 }
 
 /// The states of one thread over time.

@@ -92,7 +92,7 @@ pub struct Profile {
     /// The states of the threads over time, in the order of `threads`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub timelines: Vec<Timeline>,
-    /// Where threads waited, all components together. The owner of a stack is its component, the outermost frame the name of
+    /// Where threads ran and waited, all components together. The owner of a stack is its component, the outermost frame the name of
     /// the thread.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stacks: Option<Stacks>,

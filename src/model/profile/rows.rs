@@ -60,6 +60,10 @@ pub struct ComponentRow {
     /// The objects (device, file, peer, lock) that it is made of.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub keys: Vec<Piece>,
+    /// The functions that it went into: on a CPU themselves, in waits by what they called. What is left of the whole was in others, or has
+    /// no stack.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub code: Vec<Piece>,
     /// By range of duration, ascending: where the *time* sits.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ranges: Vec<Range>,

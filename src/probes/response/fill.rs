@@ -3,21 +3,24 @@
 use std::collections::BTreeMap;
 
 use super::Settings;
+use super::code::stacks_by_component;
 use super::gaps::Reasons;
-use super::kernel::{Cell, Record};
 use super::kind::{PREEMPTED, THROTTLED, Type, WOKEN};
 use super::kinds::Kinds;
 use super::limits::{limit_keys, limit_threads};
 use super::objects;
 use super::on_cpu::on_cpu;
 use super::polls::Polls;
+use super::python::Pythons;
+use super::record::{Cell, Record};
+use super::running::Running;
 use super::stacks::StackNames;
 use super::syscalls::all_calls;
 use super::timeline_samples::TimelineSamples;
 use super::timelines::timelines;
 use super::tops::Tops;
 use super::waits::{self, Classes};
-use super::wakers::{stacks_by_component, wakers};
+use super::wakers::wakers;
 use super::watching::Watched;
 use crate::block::Devices;
 use rdiag_kernel::classify::{self, FileClass};
@@ -39,6 +42,8 @@ pub(super) struct Source<'s> {
     pub(super) tops: &'s Tops,
     pub(super) samples: &'s TimelineSamples,
     pub(super) polls: &'s Polls,
+    pub(super) running: &'s Running,
+    pub(super) pythons: &'s Pythons,
     /// Window in ns of CLOCK_MONOTONIC.
     pub(super) began: u64,
     pub(super) ended: u64,
@@ -52,7 +57,21 @@ pub(super) struct Source<'s> {
 pub(super) type PartKey = (Component, String, String);
 
 pub(super) fn ledger(source: Source<'_>, symbols: &mut Symbols) -> Ledger {
-    let Source { host, settings, records, stacks, tops, samples, polls, began, ended, watched, stolen } = source;
+    let Source {
+        host,
+        settings,
+        records,
+        stacks,
+        tops,
+        samples,
+        polls,
+        running,
+        pythons,
+        began,
+        ended,
+        watched,
+        stolen,
+    } = source;
     let devices = Devices::read(host);
     let without_swap = host.read("proc/swaps").is_ok_and(|text| text.lines().nth(1).is_none());
     symbols.settle(host);
@@ -83,7 +102,9 @@ pub(super) fn ledger(source: Source<'_>, symbols: &mut Symbols) -> Ledger {
     ledger.calls = all_calls(&records, 1.0 / watched.parts_share(first, last));
     ledger.calls_share = watched.share(first, last);
     ledger.checks = checks(host, &records, stolen);
-    ledger.stacks = stacks_by_component(host, &records, (&kinds, settings.moves.as_ref()), symbols, stacks);
+    let running = running.samples(&ledger, stacks);
+    ledger.stacks =
+        stacks_by_component(host, &records, (&kinds, settings.moves.as_ref()), symbols, (stacks, pythons), running);
     ledger.follows = settings.moves.is_some();
     ledger.slow.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
     ledger.slow.truncate(MAX_SLOW);

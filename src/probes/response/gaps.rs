@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::fill::seconds;
-use super::kernel::Record;
 use super::moves::Moves;
 use super::open::{Gap, Why};
+use super::record::Record;
 use super::stacks::StackNames;
 use rdiag_kernel::mechanism::symbols::{Symbols, calls};
 use rdiag_model::Component;

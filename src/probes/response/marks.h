@@ -18,7 +18,7 @@ const volatile char off_text[MARK_TEXT] = {};
 const volatile u32 on_text_length = 0;
 const volatile u32 off_text_length = 0;
 
-/* By what requests are told apart: a field of the mark at which they begin or end, or what the text there goes on with. */
+/* What requests are called by: a field of the mark at which they begin or end, or what the text there goes on with. */
 enum key_in { NO_KEY, FROM_FIELD, TO_FIELD, FROM_REST, TO_REST };
 const volatile u32 key_in = NO_KEY;
 const volatile struct field key_field = {};

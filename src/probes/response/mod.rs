@@ -8,6 +8,8 @@
 //! fault or an interrupt from user mode the number there is -1). Where the kernel leaves switches out of `sched_switch`
 //! (`docs/kernels.md`), the events contradict each other; the time is then divided by the kernel's own account of run time and run delay.
 
+mod code;
+mod definition;
 mod descriptors;
 mod fill;
 mod gaps;
@@ -23,8 +25,11 @@ mod objects;
 mod on_cpu;
 mod open;
 mod polls;
+mod python;
+mod record;
 mod request_key;
 mod rings;
+mod running;
 mod stacks;
 mod start;
 mod syscalls;
@@ -37,100 +42,29 @@ mod waits;
 mod wakers;
 mod watching;
 
-use crate::def::{FilterKind, GivesStacks, ParamDef, ParamKind, Probe, ProbeDef, Taken};
+use crate::def::{Probe, Taken};
 use fill::Source;
-use kernel::{Met, Record, Room};
+use kernel::{Met, Room};
 use moves::Moves;
 use open::Open;
 use polls::Polls;
+use python::Pythons;
 use rdiag_kernel::host::{CpuTicks, Host, Stolen};
 use rdiag_kernel::mechanism::ebpf::Object;
 use rdiag_kernel::mechanism::symbols::{Process, Symbols, calls as call_sites};
 use rdiag_kernel::mechanism::tracefs::event_cost::Spent;
 use rdiag_model::ledger::{Level, MAX_THREADS};
 use rdiag_model::{Ledger, Reason, Unavailable};
+use record::Record;
 use request_key::RequestKey;
+use running::Running;
 use stacks::StackNames;
 use timeline_samples::TimelineSamples;
 use tops::Tops;
 use watching::{CallWatching, Watching};
 
+pub(super) use definition::PROBE;
 pub use start::check_marks;
-
-pub(super) static PROBE: ProbeDef = ProbeDef {
-    id: "response",
-    question: "Where does the time of these processes go?",
-    attach: "sched_switch, sched_waking, sched_wakeup_new, sched_process_exec, sched_process_exit and block_bio_queue; contention_begin \
-        and \
-             contention_end (Linux 5.19); with calls also sys_enter and \
-             sys_exit; the list of tasks at both ends; between marks, these, and of Go programs \
-             their scheduler's execute, gopark, goschedImpl, goyield_m, preemptPark and exitsyscall0.",
-    output: "The whole time of the observed threads, each second once: on a CPU, waiting for one, throttled, and each kind of \
-             wait; what the waits were for, who ended them; system calls with their errors and their time on and off the CPU.",
-    caveats: "Time in user mode holds page faults, and interrupts that hit it, and time in calls the interrupts, unless the kernel \
-              accounts for them; what a hypervisor took is a line of its own where the kernel measures it, and each task's share of all \
-              elsewhere. Where there were \
-              many faults, the kernel's own account, which is sampled, divides the two. Waits that last through a window are in \
-              it with their time, and not in count, mean and longest. The kernel stack is taken of waits above the threshold and \
-              of one in 256 others; what is between goes by call and file. A user stack is taken where the last wait in the same \
-              call was long. Before Linux 5.19 a wait for a lock of the kernel is known by its stack, if at all. A wait in io_uring_enter \
-              or \
-              io_getevents is one for a disk if the process sent a request to one within the second before, unless a look at the \
-              ring finds that all its requests wait for sockets or pipes. Throttled time holds the wait for a CPU after the quota was \
-              renewed. \
-              A wait on a futex is one for a lock where its value, the lock's memory (reader-writer locks of glibc), its variable \
-              (CPython's interpreter \
-              lock) or the stack (monitors of Java) says so; semaphores are not told from queues. \
-              What a poll, select or epoll waits for is read from /proc while it lasts, of waits of 20ms and more that a look finds (four \
-              in an \
-              interval); the thread's other waits in the same call have that name if all that were found do, and have none otherwise. \
-              Where calls are watched in parts of the time, one that was under way when a part began counts with its time since the thread \
-              last \
-              went to sleep. Of a request in a Go program the time in which no thread has its goroutine goes by the reason for which the \
-              goroutine parked, and from where it may go on by its turn, which is not told where it waited for the network; two goroutines \
-              that serve one request are not followed. What requests are called by is not read where it lies in memory that the program \
-              has not touched yet. Who ended a short wait is the task that ran there, even if an interrupt \
-              did.",
-    overhead: "Of the CPU time of perf bench sched pipe, on one of two busy CPUs: 1.24 times when it is observed and calls are not \
-               watched, and 1.55 times while they are, by default a twentieth of the time. Others pay 1.08 \
-               times, and 1.2 times while calls are watched, since then every system call on the host takes the kernel's slow path. \
-               An empty program on sched_switch alone costs 1.07 times there: what observes switches cannot cost less. \
-               A mark in a program costs it half a microsecond to ten, as tried at the start; of a Go program whose requests are followed \
-               so does each time a goroutine parks, may go on, and goes on. That counts towards the budget.",
-    params: &[
-        ParamDef {
-            name: "calls",
-            kind: ParamKind::Flag,
-            default: "true",
-            help: "watch system calls; without, others are slowed down less, and user and system time are estimated",
-        },
-        ParamDef {
-            name: "calls_for",
-            kind: ParamKind::Duration,
-            default: "50ms",
-            help: "for how long in each second calls are watched, which slows down every call on the host: the profile of calls \
-                   is scaled from that; a command that makes few, and repeated runs, are watched all the time",
-        },
-        ParamDef {
-            name: "children",
-            kind: ParamKind::Flag,
-            default: "false",
-            help: "observe processes that the observed ones start, too; always with a command",
-        },
-        ParamDef {
-            name: "threshold",
-            kind: ParamKind::Duration,
-            default: "100us",
-            help: "take the stacks of waits of at least this length, and of one in 256 others",
-        },
-        ParamDef::top("how many rows each table has"),
-    ],
-    filters: &[FilterKind::Pid, FilterKind::Comm, FilterKind::Cgroup],
-    streams: false,
-    stacks: GivesStacks::Never,
-    metrics: &[],
-    start: start::start,
-};
 
 /// Records of ended threads that are kept one by one; the others are summed up.
 const MAX_RECORDS: usize = 4000;
@@ -146,6 +80,8 @@ const MAX_REQUESTS: u64 = MAX_THREADS as u64 - 1;
 const MAX_TAKEN: usize = 100_000;
 /// User stacks of live threads are looked up this often, in seconds: a process must live for that.
 const LOOK_SECONDS: f64 = 1.0;
+/// In the beginning more often: a command may end soon.
+const FIRST_LOOK_SECONDS: f64 = 0.0625;
 /// Element of `control`.
 const STOPPED: u32 = 0;
 
@@ -182,6 +118,7 @@ struct Response {
     symbols: Symbols,
     stacks: StackNames,
     tops: Tops,
+    pythons: Pythons,
     /// Threads that have ended, and those beyond what is kept in one.
     ended: Vec<Record>,
     /// Requests so far, and the parts of those that are not over.
@@ -194,9 +131,12 @@ struct Response {
     calls: Watching,
     running: bool,
     look_next: f64,
+    /// How long after the last one, in seconds.
+    look_in: f64,
     /// For the timelines.
     timeline_samples: TimelineSamples,
     polls: Polls,
+    running_code: Running,
     /// What it takes the program to pass a mark, in seconds, and whether that was tried; none where no place of a program is one.
     pass: Option<(f64, bool)>,
     ledger: Option<Ledger>,
@@ -214,10 +154,12 @@ impl Response {
         self.ticks = CpuTicks::read(host);
         self.object.set_element("control", STOPPED, 0_u64)?;
         self.calls.begin(&mut self.object, self.began)?;
+        self.running_code.clear(&mut self.object)?;
         self.iterate("begin_threads")?;
         (self.timeline_samples, self.polls) = (TimelineSamples::default(), Polls::default());
         self.running = true;
-        self.look_next = host.now() + LOOK_SECONDS / 4.0;
+        self.look_in = FIRST_LOOK_SECONDS;
+        self.look_next = host.now() + self.look_in;
         Ok(())
     }
 
@@ -285,6 +227,7 @@ impl Response {
     fn learn_met(&mut self, host: &Host, process: Process, met: Met) -> Result<(), Unavailable> {
         for name in met.stacks {
             let stack = self.stacks.learn(&self.object, name).map(<[u64]>::to_vec).unwrap_or_default();
+            self.pythons.name(&self.object, &mut self.symbols, process, &stack);
             self.symbols.learn(host, Some(process), call_sites(Some(process), &stack));
         }
         if !met.futexes.is_empty() {
@@ -297,11 +240,35 @@ impl Response {
 
     /// The same for what live threads have met so far.
     fn look(&mut self, host: &Host) -> Result<(), Unavailable> {
+        let mut looked_at = self.running_code.processes();
+        looked_at.iter().for_each(|process| self.pythons.ask(&self.object, host, &mut self.symbols, *process));
         for slot in 0..self.room.threads {
             if let Some((process, mut met)) = kernel::met(&self.object, slot)? {
+                if !met.stacks.is_empty() && looked_at.insert(process) {
+                    self.pythons.ask(&self.object, host, &mut self.symbols, process);
+                }
                 met.stacks.retain(|name| self.stacks.get(*name).is_none());
                 self.learn_met(host, process, met)?;
             }
+        }
+        Ok(())
+    }
+
+    /// Processes that are there already need not wait for the first look.
+    fn ask_interpreters(&mut self, host: &Host, pids: &[u32]) {
+        for process in pids.iter().filter_map(|pid| Process::of(host, *pid)) {
+            self.pythons.ask(&self.object, host, &mut self.symbols, process);
+        }
+    }
+
+    /// The same for the code in which they were met on a CPU.
+    fn learn_running(&mut self, host: &Host) -> Result<(), Unavailable> {
+        let starter = self.settings.starter;
+        let stacks = self.running_code.take(&mut self.object, host, &mut self.symbols, &mut self.stacks, starter)?;
+        for (process, name) in stacks {
+            let stack = self.stacks.get(name).map(<[u64]>::to_vec).unwrap_or_default();
+            self.pythons.name(&self.object, &mut self.symbols, process, &stack);
+            self.symbols.learn_functions(host, Some(process), call_sites(Some(process), &stack));
         }
         Ok(())
     }
@@ -316,6 +283,7 @@ impl Response {
         for slot in 0..self.room.threads {
             self.take(host, slot, stop)?;
         }
+        self.learn_running(host)?;
         self.running = false;
         let mut records = std::mem::take(&mut self.ended);
         records.extend(self.others.take());
@@ -324,7 +292,8 @@ impl Response {
             let alive = alive.into_iter().map(|(_, [number, ..])| number).collect();
             records.extend(self.open.take_all(&alive, MAX_REQUESTS as usize));
         }
-        let notes = self.notes(&records, stop);
+        let mut notes = self.notes(&records, stop);
+        notes.extend(self.pythons.why_not().into_iter().chain(self.running_code.note()));
         let mut symbols = std::mem::take(&mut self.symbols);
         let (settings, stacks, tops, timeline_samples) =
             (&self.settings, &self.stacks, &self.tops, &self.timeline_samples);
@@ -338,6 +307,8 @@ impl Response {
             tops,
             samples: timeline_samples,
             polls: &self.polls,
+            running: &self.running_code,
+            pythons: &self.pythons,
             began: self.began,
             ended: stop,
             watched: self.calls.watched(),
@@ -368,8 +339,11 @@ impl Probe for Response {
             let asleep = self.timeline_samples.look(&self.object, self.room.threads, || now(host))?;
             self.polls.look(host, &self.object, &asleep);
         }
+        self.pythons.take(&mut self.object, host, &mut self.symbols);
+        self.learn_running(host)?;
         if host.now() >= self.look_next {
-            self.look_next = host.now() + LOOK_SECONDS;
+            self.look_in = (2.0 * self.look_in).min(LOOK_SECONDS);
+            self.look_next = host.now() + self.look_in;
             self.look(host)?;
         }
         Ok(())
@@ -391,6 +365,8 @@ impl Probe for Response {
             "context switches that were missed: the kernel's own account divides their time",
             "requests that began again before they ended",
             "requests that left their thread unseen, or were ended by another one",
+            "functions of Python whose names found no room",
+            "samples on a CPU that found no room",
         ];
         let dropped = ("requests that were begun and never seen again", self.open.take_dropped());
         let lost: Vec<(&'static str, u64)> = reasons.into_iter().zip(counts).chain([dropped]).collect();

@@ -1,6 +1,6 @@
 //! What a reader has to know of how a ledger was made.
 
-use super::kernel::Record;
+use super::record::Record;
 use super::watching::CallWatching;
 use super::{Response, fill};
 use rdiag_model::quantity;

@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use super::kernel::Cell;
+use super::record::Cell;
 use crate::block::Devices;
 use rdiag_kernel::classify::FileClass;
 

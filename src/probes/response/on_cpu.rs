@@ -1,7 +1,7 @@
 //! Time of a thread on a CPU: whose it was.
 
 use super::fill::seconds;
-use super::kernel::Record;
+use super::record::Record;
 use rdiag_kernel::host::Stolen;
 use rdiag_model::Component;
 use rdiag_model::ledger::Accuracy;
@@ -78,7 +78,7 @@ pub(super) fn by_evidence(stolen: Stolen, records: &[Record]) -> Stolen {
 
 #[cfg(test)]
 mod tests {
-    use super::super::kernel::Account;
+    use super::super::record::Account;
     use super::*;
 
     const SECOND: u64 = 1_000_000_000;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::kernel::{Cell, Record, duration};
+use super::record::{Cell, Record, duration};
 use rdiag_kernel::mechanism::symbols::Process;
 use rdiag_model::ledger::Durations;
 

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::descriptors::{self, Member, Sockets};
-use super::kernel::{Cell, Record, ThreadWords};
+use super::record::{Cell, Record, ThreadWords};
 use super::rings;
 use rdiag_kernel::classify::Abi;
 use rdiag_kernel::classify::calls::{self, Kind as CallKind};

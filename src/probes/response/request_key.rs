@@ -2,7 +2,7 @@
 
 use super::super::point_reads::words;
 use super::super::value_read::{NOTHING, Read};
-use super::kernel::{KEY_WORDS, RawKey};
+use super::record::{KEY_WORDS, RawKey};
 use rdiag_kernel::mechanism::ebpf::{Global, words as of_words};
 
 /// Longest text that is kept, in bytes.

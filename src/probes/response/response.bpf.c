@@ -9,6 +9,7 @@
 #include "locks.h"
 #include "marks.h"
 #include "polled.h"
+#include "running.h"
 
 static __always_inline void goes_out(u64 *ctx, struct thread *thread, u64 slot, struct task_struct *prev, bool preempted,
 				     u64 now)
@@ -55,7 +56,20 @@ SEC("tp_btf/sched_switch") int sched_switch_btf(u64 *ctx)
 	return 0;
 }
 
-/* In the context of whoever wakes, or of the interrupt that does. */
+SEC("tp_btf/sched_switch") int sched_switch_python_btf(u64 *ctx)
+{
+	struct task_struct *prev = (void *)ctx[1];
+	struct thread *thread = observed(prev->pid);
+
+	if (thread)
+		goes_out_of_python(ctx, thread, prev);
+	return 0;
+}
+
+SEC("perf_event") int sample_running_code(void *ctx) { return sample_running(ctx, false); }
+SEC("perf_event") int sample_running_python(void *ctx) { return sample_running(ctx, true); }
+
+/* In the context of the task that wakes, or of the interrupt that does. */
 SEC("tp_btf/sched_waking") int sched_waking_btf(u64 *ctx)
 {
 	struct task_struct *task = (void *)ctx[0];
@@ -132,7 +146,11 @@ SEC("tp_btf/sched_process_exec") int sched_process_exec_btf(u64 *ctx)
 	if (!stopped || *stopped || task->tgid == own_tgid)
 		return 0;
 	if (thread) {
+		u32 tgid = task->tgid;
 		slot = slot_of(before);
+		/* Another program has another interpreter, if any. */
+		bpf_map_delete_elem(&pythons, &tgid);
+		thread->python = 0;
 		if (filter_comm_on && !with_children && !task_wanted(task, true)) {
 			had_cpu(thread, task, now, true);
 			ran(thread, slot, (u64)task, now, true);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  * What the programs of `response` keep: a record for each observed thread, and cells that sums are kept in. See kernel.rs,
- * which reads the same words. */
+ * and record.rs, which read the same words. */
 #pragma once
 #include "namedfile.h"
 #include "syscall.h"
@@ -162,6 +162,7 @@ struct thread {
 	u64 depth; /* of a call within calls of the function that is marked */
 	u64 lock; /* of the kernel, that it has begun to wait for; 0: none */
 	u64 id; /* of a request that may move to another thread */
+	u64 python; /* what an interpreter of Python keeps of it */
 	/* User space reads these, too. Which request; why no thread has it after this part, + 1, and the user stack there. */
 	u64 request;
 	u64 reason;
@@ -250,10 +251,10 @@ struct {
 	__type(value, struct stack);
 } stacks SEC(".maps");
 
-/* The stack at hand: 0 for events, 1 for the iterators, which events may interrupt. */
+/* The stack at hand: 0 for events, 1 for the iterators, which events may interrupt, 2 for samples, which may interrupt both. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 2);
+	__uint(max_entries, 3);
 	__type(key, u32);
 	__type(value, struct stack);
 } scratch SEC(".maps");
@@ -275,7 +276,7 @@ struct {
 	__type(value, struct watch);
 } watches SEC(".maps");
 
-enum { NO_PLACE, NO_THREAD, NO_CELL, NO_SPREAD, NO_STACK, LOST_WAKE, LOST_SWITCH, NO_END, LOST_REQUEST, LOSSES };
+enum { NO_PLACE, NO_THREAD, NO_CELL, NO_SPREAD, NO_STACK, LOST_WAKE, LOST_SWITCH, NO_END, LOST_REQUEST, NO_NAME, NO_SAMPLE, LOSSES };
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, LOSSES);

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use rdiag_kernel::mechanism::ebpf::Object;
+use rdiag_kernel::mechanism::symbols::Part;
 
 /// Frames that a stack has at most.
 pub(super) const DEPTH: usize = 127;
@@ -33,8 +34,26 @@ impl StackNames {
         }
     }
 
+    /// Takes in one that was read already; whether it is new.
+    pub(super) fn insert(&mut self, name: u64, stack: &StackWords) -> bool {
+        let ends = stack.iter().position(|address| *address == 0).unwrap_or(DEPTH);
+        let known = self.0.entry(name);
+        let is_new = matches!(known, Entry::Vacant(_));
+        known.or_insert_with(|| stack.iter().take(ends).copied().collect());
+        is_new
+    }
+
     /// The addresses, if they were learnt.
     pub(super) fn get(&self, name: u64) -> Option<&[u64]> {
         self.0.get(&name).map(Vec::as_slice)
+    }
+}
+
+/// What is known of the stack of a name.
+pub(super) fn part(stacks: &StackNames, name: u64) -> Part<'_> {
+    match (name, stacks.get(name)) {
+        (0, _) => Part::None,
+        (MISSING, _) | (_, None) => Part::Missing,
+        (_, Some(stack)) => Part::Taken(stack),
     }
 }

@@ -6,6 +6,8 @@ use super::kernel;
 use super::marks::Pair;
 use super::open::Open;
 use super::polls::Polls;
+use super::python::Pythons;
+use super::running::{self, Running};
 use super::stacks::StackNames;
 use super::timeline_samples::TimelineSamples;
 use super::tops::Tops;
@@ -70,6 +72,8 @@ pub(super) fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable
         ("free_spreads", room.spreads),
         ("ended_threads", room.threads),
         ("requests", room.threads.saturating_mul(4)),
+        ("running", running::room(host)),
+        ("running_stacks", running::room(host).saturating_mul(2)),
     ];
     let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/response/response.bpf.o"));
     globals.push(Global::u32("with_marks", u32::from(pair.is_some())));
@@ -77,6 +81,7 @@ pub(super) fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable
     let mut object = kernel.load(bytes, globals, &sizes)?;
     kernel::fill_free_lists(&mut object, room)?;
     attach(&mut object, kernel, &settings)?;
+    let running_code = Running::begin(&mut object, host);
     let watching = Watching::new(settings.calls);
     let mut response = Response {
         object,
@@ -85,6 +90,7 @@ pub(super) fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable
         symbols: Symbols::new(host, Some(kernel)),
         stacks: StackNames::default(),
         tops: Tops::default(),
+        pythons: Pythons::default(),
         ended: Vec::new(),
         requests: 0,
         open: Open::default(),
@@ -94,12 +100,15 @@ pub(super) fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable
         calls: watching,
         running: false,
         look_next: 0.0,
+        look_in: 0.0,
         timeline_samples: TimelineSamples::default(),
         polls: Polls::default(),
+        running_code,
         pass: pair.as_ref().filter(|pair| pair.is_in_a_program()).map(|_| trap::seconds(host)),
         ledger: None,
     };
     response.begin(host)?;
+    response.ask_interpreters(host, &filter.pids);
     if let Some(pair) = &pair {
         // What begins before the observation would be longer than it.
         // A command is measured with what it starts, of which nothing is there yet: the programs ask whose child it is.

@@ -62,19 +62,29 @@ static __always_inline u64 slot_of(u32 tid)
 	return place ? place->slot : 0;
 }
 
-/* Puts a stack into the table, unless it is there, and returns its name: a hash over all of its words. */
-static __noinline u64 keep(struct stack *stack)
+/* The name of a stack: a hash over all of its words. */
+static __always_inline u64 name_of(struct stack *stack)
 {
 	u64 hash = NO_WORDS;
 
 	for (int i = 0; i < DEPTH && stack->ips[i]; i++)
 		hash = mix(hash, stack->ips[i]);
-	hash |= 2;
-	if (!bpf_map_lookup_elem(&stacks, &hash) && bpf_map_update_elem(&stacks, &hash, stack, BPF_ANY)) {
+	return hash | 2;
+}
+
+static __always_inline u64 keep_as(struct stack *stack, u64 name)
+{
+	if (!bpf_map_lookup_elem(&stacks, &name) && bpf_map_update_elem(&stacks, &name, stack, BPF_ANY)) {
 		lose(NO_STACK);
 		return MISSING;
 	}
-	return hash;
+	return name;
+}
+
+/* Puts a stack into the table, unless it is there, and returns its name. */
+static __noinline u64 keep(struct stack *stack)
+{
+	return keep_as(stack, name_of(stack));
 }
 
 static __always_inline void spread_add(u64 spread, u64 ns)

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::fill::seconds;
-use super::kernel::Record;
 use super::kind::Type;
+use super::record::Record;
 use super::waits;
 use crate::calls;
 use rdiag_kernel::classify::FileClass;

@@ -3,9 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use super::kernel::{Record, ThreadWords, cells_of};
+use super::kernel::cells_of;
 use super::kind::{Kind, PREEMPTED, THROTTLED, Type, WOKEN};
 use super::polls::{Asleep, YOUNGEST};
+use super::record::{Record, ThreadWords};
 use rdiag_kernel::mechanism::ebpf::Object;
 use rdiag_model::Unavailable;
 use rdiag_model::ledger::MAX_TIMELINES;
@@ -260,14 +261,14 @@ impl Live {
 
 #[cfg(test)]
 mod tests {
-    use super::super::kernel::Cell;
+    use super::super::record::Cell;
     use super::*;
 
     const READ: Kind = Kind(2 | 7 << 8);
 
     /// A live thread with this in its words: mode, since, user, kernel, switches, call, woken, wait.
     fn words(mode: u64, since: u64, user: u64, kernel: u64, call: u64, woken: u64, wait: u64) -> ThreadWords {
-        let mut words = [0; super::super::kernel::THREAD_WORDS];
+        let mut words = [0; super::super::record::THREAD_WORDS];
         for (at, word) in [(0, mode), (1, since), (7, user), (8, kernel), (24, 9 << 32 | 10), (25, 77), (34, call)] {
             words[at] = word;
         }

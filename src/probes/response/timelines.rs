@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::fill::seconds;
-use super::kernel::Record;
 use super::kinds::{Kinds, Split};
+use super::record::Record;
 use super::timeline_samples::{Doing, Grown, TimelineSamples};
 use rdiag_model::Component;
 use rdiag_model::ledger::{Slice, Thread, Timeline};

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::kernel::{Cell, Record};
 use super::kind::{Kind, Type};
+use super::record::{Cell, Record};
 use super::stacks::StackNames;
 use super::tops::Tops;
 use rdiag_kernel::classify::{self, Abi, Call, FileClass, Wait, Within};

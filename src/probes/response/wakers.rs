@@ -1,23 +1,18 @@
-//! Who ended the waits, and the stacks behind them.
+//! Who ended the waits.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::fill::seconds;
-use super::gaps::Reasons;
-use super::kernel::{Cell, Record};
 use super::kind::{Kind, Type};
-use super::kinds::{Kinds, Split};
-use super::moves::Moves;
-use super::stacks::{DEPTH, MISSING, StackNames};
+use super::kinds::Kinds;
+use super::record::{Cell, Record};
+use super::stacks::StackNames;
 use crate::offcputime::interrupted_at;
-use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::words;
-use rdiag_kernel::mechanism::symbols::{Part as StackPart, Piece, Sample, Summary, Symbols, summarize};
-use rdiag_model::ledger::{ComponentStacks, Link, MAX_LINKS, Waker, WakerEdge, WakerKind};
-use rdiag_model::{Component, Unit};
+use rdiag_kernel::mechanism::symbols::Symbols;
+use rdiag_model::Component;
+use rdiag_model::ledger::{Link, MAX_LINKS, Waker, WakerEdge, WakerKind};
 
-/// Stacks of one component at most.
-const TOP_STACKS: usize = 200;
 /// Rows of who ended waits, at most.
 const MAX_WAKERS: usize = 200;
 
@@ -125,79 +120,9 @@ fn waker(cell: &Cell, by_interrupt: bool, symbols: &Symbols, stacks: &StackNames
     Waker { kind: WakerKind::Interrupt, comm: source.map_or("", |(source, _)| *source).to_owned(), ..Waker::default() }
 }
 
-/// The stacks at which threads waited, by component. Samples of short waits stand for all of their kind.
-pub(super) fn stacks_by_component(
-    host: &Host,
-    records: &[Record],
-    (kinds, moves): (&[Kinds], Option<&Moves>),
-    symbols: &mut Symbols,
-    stacks: &StackNames,
-) -> Vec<ComponentStacks> {
-    let mut samples: BTreeMap<Component, Vec<Sample<'_>>> = BTreeMap::new();
-    let stack_part = |name: u64| match (name, stacks.get(name)) {
-        (0, _) => StackPart::None,
-        (MISSING, _) | (_, None) => StackPart::Missing,
-        (_, Some(stack)) => StackPart::Taken(stack),
-    };
-    for (record, kinds) in records.iter().zip(kinds) {
-        for (why, gap) in record.gaps.iter().filter(|(why, _)| why.stack != 0) {
-            let Some(moves) = moves else { continue };
-            let component = Reasons { moves, symbols, stacks }.component(why);
-            samples.entry(component).or_default().push(Sample {
-                owner: record.comm.clone(),
-                pid: Some(record.pid),
-                pieces: vec![Piece::Frames {
-                    process: Some(why.process),
-                    part: stack_part(why.stack),
-                    reversed: false,
-                }],
-                value: gap.durations.seconds,
-                count: gap.durations.count,
-            });
-        }
-        let short = |kind: Kind, of: Type| {
-            let like = |cell: &&Cell| cell.kind.of() == of && cell.kind.wait() == kind;
-            let cells = record.cells.iter().filter(like);
-            let short = cells.filter(|cell| if of == Type::Wait { cell.stack == 0 } else { cell.kind.short() });
-            short.fold(0_u64, |sum, cell| sum.saturating_add(cell.ns))
-        };
-        for cell in record.cells.iter().filter(|cell| cell.kind.of() == Type::Stack) {
-            let Some(component) = kinds.get(&cell.kind.wait()).and_then(Split::mostly) else { continue };
-            let scale = if cell.kind.short() {
-                let sampled = short(cell.kind.wait(), Type::Stack).max(1);
-                short(cell.kind.wait(), Type::Wait) as f64 / sampled as f64
-            } else {
-                1.0
-            };
-            let [user, ..] = cell.object;
-            let process = record.process();
-            samples.entry(component).or_default().push(Sample {
-                owner: record.comm.clone(),
-                pid: Some(record.pid),
-                pieces: vec![
-                    Piece::Frames { process: Some(process), part: stack_part(user), reversed: false },
-                    Piece::Frames { process: None, part: stack_part(cell.stack), reversed: false },
-                ],
-                value: seconds(cell.ns) * scale,
-                count: cell.count,
-            });
-        }
-    }
-    let named = |(component, samples): (Component, Vec<Sample<'_>>)| {
-        let of = Summary {
-            id: component.id(),
-            title: component.def().title,
-            unit: Unit::Seconds,
-            top: TOP_STACKS,
-            depth: DEPTH,
-        };
-        ComponentStacks { component, stacks: summarize(host, symbols, &samples, of) }
-    };
-    samples.into_iter().map(named).collect()
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::kinds::Split;
     use super::*;
 
     const BY: u64 = 7 << 32 | 7;

@@ -231,6 +231,7 @@ fn component(profile: &Profile, row: &ComponentRow) -> ComponentView {
         ("Calls", words::pieces(&row.calls, 8)),
         ("On", words::pieces(&row.keys, 8)),
         ("Threads", words::pieces(&row.threads, 8)),
+        ("In", words::pieces(&row.code, 5)),
         ("Ended by", words::wakers(profile, row.id, 5)),
         ("Explained by", row.rules.join(", ")),
     ];

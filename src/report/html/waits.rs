@@ -66,7 +66,7 @@ impl Chains {
     }
 }
 
-/// The code in which threads waited.
+/// The code in which threads ran and waited.
 #[derive(Serialize)]
 pub(super) struct Code {
     lead: String,

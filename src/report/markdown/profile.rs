@@ -74,6 +74,7 @@ fn component(profile: &Profile, row: &ComponentRow) -> Text {
     item("Calls", &words::pieces(&row.calls, 4));
     item("On", &words::pieces(&row.keys, 4));
     item("Threads", &words::pieces(&row.threads, 4));
+    item("In", &words::pieces(&row.code, 4));
     item("Ended by", &words::wakers(profile, row.id, 3));
     for call in row.slow.iter().take(2) {
         item("Slowest", &words::slow(call));

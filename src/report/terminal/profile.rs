@@ -27,6 +27,9 @@ impl Page {
         self.profile_head(profile);
         self.blank();
         self.table(profile);
+        for (at, said) in words::code(profile).iter().enumerate() {
+            self.item(if at == 0 { "Code:" } else { "     " }, seen(said), Paint::None, Paint::None);
+        }
         self.line(
             shown!("Confidence: {}", Text::seen(quality::confidence(&profile.quality, profile.level))),
             0,
@@ -162,7 +165,7 @@ impl Page {
             self.field("spread", seen(&row.skew_words));
         }
         self.lengths(row);
-        for (name, pieces) in [("calls", &row.calls), ("on", &row.keys), ("threads", &row.threads)] {
+        for (name, pieces) in [("calls", &row.calls), ("on", &row.keys), ("in", &row.code), ("threads", &row.threads)] {
             if pieces.len() > 1 || (name != "threads" && !pieces.is_empty()) {
                 self.field(name, seen(words::pieces(pieces, 4)));
             }

@@ -105,6 +105,13 @@ impl Object {
         array.set(index, value, 0).map_err(|e| error::of_map(name, &e))
     }
 
+    /// Sets one value of a hash map.
+    pub fn set_hash_value<K: Pod, V: Pod>(&mut self, name: &str, key: &K, value: V) -> Result<(), Unavailable> {
+        let map = self.ebpf.map_mut(name).ok_or_else(|| absent(name))?;
+        let mut hash: HashMap<&mut MapData, K, V> = map.try_into().map_err(|e| error::of_map(name, &e))?;
+        hash.insert(key, value, 0).map_err(|e| error::of_map(name, &e))
+    }
+
     /// Removes a key from a hash map; one that is not there is no error.
     pub fn forget<K: Pod, V: Pod>(&mut self, name: &str, key: &K) -> Result<(), Unavailable> {
         let map = self.ebpf.map_mut(name).ok_or_else(|| absent(name))?;

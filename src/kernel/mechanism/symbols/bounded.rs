@@ -4,6 +4,7 @@
 //! waiting that ask what it has mapped; so does a dead server of files. So the question is put on a thread of its own, which is left
 //! behind if it takes too long: it ends when the kernel answers, or with rdiag.
 
+use crate::host::rights::{Phase, narrow};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::{Sender, channel};
@@ -65,7 +66,10 @@ impl Bounded {
 
 fn start() -> Option<Sender<Job>> {
     let (jobs, asked) = channel::<Job>();
-    let run = move || asked.into_iter().for_each(|job| job());
+    let run = move || {
+        narrow(Phase::Naming);
+        asked.into_iter().for_each(|job| job());
+    };
     std::thread::Builder::new().name("kernel-asker".into()).spawn(run).ok()?;
     Some(jobs)
 }

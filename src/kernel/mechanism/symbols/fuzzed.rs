@@ -28,6 +28,12 @@ pub fn rows(file: &File, offsets: &[u64]) -> io::Result<usize> {
     Ok(reader::rows(file, offsets)?.iter().flatten().count())
 }
 
+/// Whether a file has an interpreter of Python of which the process that reads symbols can tell where it has what, as one of these minor
+/// versions of 3.
+pub fn python(file: &File, minors: impl IntoIterator<Item = u8>) -> bool {
+    minors.into_iter().filter_map(|minor| reader::python(file, minor)).any(|python| python.layout.is_some())
+}
+
 /// Asks everything of what a process has mapped (`/proc/PID/maps`): at these addresses, and at every edge of a mapping.
 pub fn maps(text: &str, addresses: &[u64]) {
     let maps = Maps::parse(text);

@@ -12,6 +12,7 @@ use super::bounded::Bounded;
 use super::maps::{InFile, Maps};
 use super::named::{MAX_NAME, Named, module_name};
 use super::open::{self, Found, Identity};
+use super::python::{self, Interpreter};
 use super::reader::{Client, Source};
 use super::unwind::Rows;
 use super::vdso;
@@ -117,6 +118,29 @@ impl Lookup {
         let lines = detail == Detail::Line;
         let located = self.locate(file, pid, (by_link, by_path))?;
         self.ask(&located, pid, |client, source| client.names(source, offsets, lines))
+    }
+
+    /// The interpreter of Python in one of the files that code of a process at these addresses is from, and what is to be said if it is
+    /// in none.
+    pub(super) fn interpreter(&mut self, of: &Of, code: &[u64], maps: &Maps) -> Result<Interpreter, Option<String>> {
+        let mut found = Err(None);
+        for code in code {
+            found = found.or_else(|_| self.interpreter_at(of, *code, maps));
+        }
+        found.map_err(|why: Option<String>| why.and_then(|why| self.note(why)))
+    }
+
+    fn interpreter_at(&mut self, of: &Of, code: u64, maps: &Maps) -> Result<Interpreter, Option<String>> {
+        let Of::Process { pid, by_link, by_path } = of else { return Err(None) };
+        let (file, _) = maps.in_file(code, *pid).ok_or(None)?;
+        let minor = python::version(&file.object).ok_or(None)?;
+        let located = self.locate(&file, *pid, (*by_link, *by_path));
+        let python =
+            located.and_then(|located| self.ask(&located, *pid, |client, source| client.python(source, minor)));
+        match python.and_then(|python| python.map(|python| python.in_memory(maps, &file.object)).transpose()) {
+            Ok(interpreter) => interpreter.ok_or(None),
+            Err(why) => Err(Some(format!("functions of Python in {} have no names: {why}", file.object))),
+        }
     }
 
     /// Finds what a process has mapped, without opening it.

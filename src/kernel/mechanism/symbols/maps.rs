@@ -128,6 +128,22 @@ impl Maps {
         Some((file, (address - mapping.start).wrapping_add(mapping.offset)))
     }
 
+    /// Addresses of code in files whose names are wanted.
+    pub(super) fn code_of(&self, is_wanted: impl Fn(&str) -> bool) -> Vec<u64> {
+        let is_code = |mapping: &&Mapping| mapping.kind == Kind::File && is_wanted(&mapping.object);
+        self.0.iter().filter(is_code).map(|mapping| mapping.start).collect()
+    }
+
+    /// Where the code at an offset of a file of this name is in memory.
+    pub(super) fn address_of(&self, object: &str, offset: u64) -> Option<u64> {
+        let code = self.0.iter().filter(|mapping| mapping.kind == Kind::File && mapping.object == object);
+        code.filter_map(|mapping| {
+            let into = offset.checked_sub(mapping.offset).filter(|into| *into < mapping.end - mapping.start)?;
+            Some(mapping.start + into)
+        })
+        .next()
+    }
+
     /// Whether there is code of a file of this name.
     pub(super) fn has_object(&self, object: &str) -> bool {
         self.0.iter().any(|mapping| mapping.kind == Kind::File && mapping.object == object)

@@ -29,6 +29,7 @@ mod named;
 mod open;
 mod perf_map;
 mod process;
+mod python;
 pub mod reader;
 mod running;
 mod stacks;
@@ -44,6 +45,7 @@ pub use files::Files;
 pub use perf_map::OBJECT as COMPILED;
 use perf_map::PerfMaps;
 pub use process::Process;
+pub use python::{CUT, INTERPRETED, Interpreter, Layout};
 pub use stacks::{Part, Piece, Sample, Summary, calls, functions, is_start, summarize};
 
 use crate::host::Host;
@@ -115,6 +117,8 @@ pub struct Symbols {
     /// Bytes of stacks that are being walked, and those that have been.
     dumped: usize,
     walked: Vec<unwind::Walked>,
+    /// What looks for interpreters, which names of large binaries would keep waiting.
+    finder: Option<Worker>,
     mapped: Lately,
     compiled: PerfMaps,
 }
@@ -252,6 +256,7 @@ impl Symbols {
                     maps,
                     notes: Vec::new(),
                     walked: Default::default(),
+                    interpreter: None,
                 });
             }
             Some(None) => {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::{At, Process, Symbols};
+use super::{At, CUT, INTERPRETED, Process, Symbols, python};
 use crate::host::Host;
 use rdiag_model::Unit;
 use rdiag_model::probe::{Frame, Stack, Stacks};
@@ -194,7 +194,12 @@ fn put_together(symbols: &mut Symbols, pieces: &[Piece<'_>], depth: usize) -> Wh
             }
         }
         let outermost = frames.first().and_then(|frame| symbols.frames().get(*frame as usize));
-        let begins = process.is_none() || outermost.is_some_and(|frame| is_start(&frame.name));
+        let is_interpreted = addresses.last().is_some_and(|word| word & INTERPRETED != 0);
+        let begins = match process {
+            Some(_) if is_interpreted => addresses.last() != Some(&CUT) && addresses.len() < python::DEPTH,
+            Some(_) => outermost.is_some_and(|frame| is_start(&frame.name)),
+            None => true,
+        };
         let is_whole = matches!(part, Part::Whole(_)) || (begins && addresses.len() < depth);
         whole.truncated |= !is_whole;
         if reversed {
@@ -209,7 +214,8 @@ fn put_together(symbols: &mut Symbols, pieces: &[Piece<'_>], depth: usize) -> Wh
 /// which may belong to the next line, or even the next function; the call stands right before them.
 pub fn calls(process: Option<Process>, addresses: &[u64]) -> impl DoubleEndedIterator<Item = u64> {
     let at = move |(place, address): (usize, &u64)| {
-        if process.is_some() && place == 0 { *address } else { address.saturating_sub(1) }
+        let is_one = process.is_some() && (place == 0 || *address & INTERPRETED != 0);
+        if is_one { *address } else { address.saturating_sub(1) }
     };
     addresses.iter().enumerate().map(at)
 }

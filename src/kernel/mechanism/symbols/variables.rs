@@ -1,12 +1,16 @@
-//! Names of what is no stack: of variables, which the locks and condition variables of programs are part of, and of words of which some may
-//! be addresses of code.
+//! Names of what is on no stack of the processor: of variables, which the locks and condition variables of programs are part of, of words
+//! of which some may be addresses of code, and of functions that an interpreter works on.
 
 use super::mapped::Mapped;
 use super::maps::Kind;
-use super::worker::{Detail, Of};
-use super::{Process, Symbols, sees_map_files};
+use super::python::{self, Interpreter};
+use super::worker::{Detail, Of, Worker};
+use super::{Known, Process, Symbols, sees_map_files};
 use crate::host::Host;
+use rdiag_model::probe::Frame;
 
+/// As many files of one process are looked into for an interpreter.
+const MOST_FILES: usize = 4;
 /// Addresses of variables that are looked up at most: most are on a heap, and have no name.
 const MAX_VARIABLES: usize = 4096;
 
@@ -49,5 +53,45 @@ impl Symbols {
         let Some(Mapped { maps, .. }) = self.mapped_of(host, process, &[]) else { return };
         let code: Vec<u64> = words.into_iter().filter(|word| maps.kind(*word) == Some(Kind::File)).collect();
         self.learn_functions(host, Some(process), code);
+    }
+}
+
+impl Symbols {
+    /// Looks up where the interpreter of Python is in a process, if it has one whose layout is known; whether it does. The answer comes
+    /// later, see [`Symbols::interpreters`].
+    pub fn learn_interpreter(&mut self, host: &Host, process: Process) -> bool {
+        let Some(Mapped { maps, same_mounts, .. }) = self.mapped_of(host, process, &[]) else { return false };
+        let known = |object: &str| python::version(object).is_some_and(|minor| minor >= python::FIRST);
+        let by_link = sees_map_files(host);
+        // A program may have it in itself, or in a library of the same name.
+        let mut code = maps.code_of(known);
+        code.truncate(MOST_FILES);
+        if code.is_empty() || !(by_link || same_mounts) {
+            return false;
+        }
+        let of = Of::Process { pid: process.pid, by_link, by_path: same_mounts };
+        if self.finder.is_none() {
+            self.finder = Worker::start();
+        }
+        self.finder.as_mut().is_some_and(|worker| worker.ask_interpreter(of, process, code, maps))
+    }
+
+    /// The interpreters that were found meanwhile.
+    pub fn interpreters(&mut self) -> Vec<(Process, Interpreter)> {
+        let mut found = Vec::new();
+        while let Some(Ok(answer)) = self.finder.as_mut().map(|worker| worker.answer(0.0)) {
+            self.notes.extend(answer.notes);
+            found.extend(answer.process.zip(answer.interpreter));
+        }
+        found
+    }
+
+    /// What a word with [`python::INTERPRETED`] on stacks of a process stands for; none: for no function.
+    pub fn name_interpreted(&mut self, process: Process, word: u64, function: Option<Frame>) {
+        let known = match function {
+            Some(frame) => Known::Named(vec![self.intern(frame)]),
+            None => Known::Named(Vec::new()),
+        };
+        self.known.insert((Some(process), word), known);
     }
 }

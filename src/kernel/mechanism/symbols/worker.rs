@@ -9,6 +9,7 @@ use super::lookup::Lookup;
 use super::maps::Maps;
 use super::named::Named;
 use super::process::Process;
+use super::python::Interpreter;
 use super::unwind::{Dump, Walked};
 use crate::host::rights::{Phase, narrow};
 use crate::mechanism::descriptors;
@@ -46,6 +47,8 @@ struct Question {
     detail: Detail,
     /// Stacks to be walked, in place of addresses.
     dumps: Vec<Dump>,
+    /// Code of files of which one may be the interpreter of Python that is looked for, in place of both.
+    interpreter: Vec<u64>,
 }
 
 /// How much is wanted of an address.
@@ -68,6 +71,8 @@ pub(super) struct Symbolized {
     pub(super) notes: Vec<String>,
     /// Stacks that were to be walked, and the bytes that they were.
     pub(super) walked: (Vec<Walked>, usize),
+    /// The interpreter of Python that was found.
+    pub(super) interpreter: Option<Interpreter>,
 }
 
 /// Why there is no answer.
@@ -100,7 +105,7 @@ impl Worker {
         let run = move || {
             narrow(Phase::Naming);
             let mut lookup = Lookup::default();
-            for Question { of, process, addresses, maps, detail, dumps } in asked {
+            for Question { of, process, addresses, maps, detail, dumps, interpreter } in asked {
                 let bytes = dumps.iter().map(|dump| dump.bytes.len()).sum();
                 let (walked, of_walks) = lookup.walk(&of, dumps, &maps);
                 let (mut names, mut notes) = lookup.names(&of, &addresses, &maps, detail);
@@ -113,7 +118,9 @@ impl Worker {
                 }
                 notes.extend(of_walks);
                 let walked = (walked, bytes);
-                if answer.send(Symbolized { process, addresses, names, maps, notes, walked }).is_err() {
+                let interpreter = lookup.interpreter(&of, &interpreter, &maps);
+                let interpreter = interpreter.map_err(|why| notes.extend(why)).ok();
+                if answer.send(Symbolized { process, addresses, names, maps, notes, walked, interpreter }).is_err() {
                     return;
                 }
             }
@@ -131,7 +138,7 @@ impl Worker {
         maps: Arc<Maps>,
         detail: Detail,
     ) -> bool {
-        self.put(Question { of, process, addresses, maps, detail, dumps: Vec::new() })
+        self.put(Question { of, process, addresses, maps, detail, dumps: Vec::new(), interpreter: Vec::new() })
     }
 
     /// Whether these stacks will be walked.
@@ -144,7 +151,21 @@ impl Worker {
                 maps,
                 detail: Detail::Name,
                 dumps,
+                interpreter: Vec::new(),
             })
+    }
+
+    /// Whether the interpreter of Python that has code at one of these addresses will be looked for.
+    pub(super) fn ask_interpreter(&mut self, of: Of, process: Process, code: Vec<u64>, maps: Arc<Maps>) -> bool {
+        self.put(Question {
+            of,
+            process: Some(process),
+            addresses: Vec::new(),
+            maps,
+            detail: Detail::Name,
+            dumps: Vec::new(),
+            interpreter: code,
+        })
     }
 
     fn put(&mut self, question: Question) -> bool {

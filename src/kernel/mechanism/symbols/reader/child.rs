@@ -19,6 +19,7 @@ use crate::host::message::{receive, send};
 use crate::mechanism::descriptors;
 use crate::mechanism::symbols::debug_file::{Segments, debug_file};
 use crate::mechanism::symbols::named::{MAX_INLINED, MAX_NAME};
+use crate::mechanism::symbols::python::{Python, elf};
 use crate::mechanism::symbols::unwind::Row;
 
 /// Where debug information lies that was stripped from its program: only root can put something there.
@@ -55,6 +56,7 @@ pub(super) fn serve(socket: impl AsFd) -> io::Result<()> {
             (Question::Open { .. }, None) => Reply::Refused("no file came with the question".to_owned()),
             (Question::Names { file, offsets, lines }, _) => reader.names(file, &offsets, lines),
             (Question::Rows { file, offsets }, _) => reader.rows(file, &offsets),
+            (Question::Python { file, minor }, _) => reader.python(file, minor),
         };
         send(&socket, &answer, None)?;
     }
@@ -67,7 +69,7 @@ pub(in super::super) fn names(file: &File, offsets: &[u64], lines: bool) -> io::
         match answer {
             Reply::Names { names, .. } => return Ok(names),
             Reply::Refused(why) => return Err(io::Error::other(why)),
-            Reply::Opened { .. } | Reply::Rows(_) => {}
+            Reply::Opened { .. } | Reply::Rows(_) | Reply::Python(_) => {}
         }
     }
     Ok(Vec::new())
@@ -76,6 +78,16 @@ pub(in super::super) fn names(file: &File, offsets: &[u64], lines: bool) -> io::
 /// The rows of the unwind tables for some places of one file, without a process around it.
 pub(in super::super) fn rows(file: &File, offsets: &[u64]) -> io::Result<Vec<Option<Row>>> {
     Ok(Tables::read(file)?.rows(offsets))
+}
+
+/// The interpreter of Python in one file, without a process around it.
+pub(in super::super) fn python(file: &File, minor: u8) -> Option<Python> {
+    let mut reader = Reader::default();
+    reader.open(0, file.try_clone().ok()?.into());
+    match reader.python(0, minor) {
+        Reply::Python(python) => python,
+        _ => None,
+    }
 }
 
 /// The files that can be asked about.
@@ -145,6 +157,17 @@ impl Reader {
         let rows = tables.as_ref().map_or_else(|| vec![None; offsets.len()], |tables| tables.rows(offsets));
         let answer = Reply::Rows(rows);
         program.tables = Some(tables);
+        self.files.insert(number, program);
+        answer
+    }
+
+    fn python(&mut self, number: u32, minor: u8) -> Reply {
+        let Some(mut program) = self.files.remove(&number) else {
+            return Reply::Refused("the file was not handed over".to_owned());
+        };
+        let _ = self.symbols_of(&mut program);
+        let tables = program.symbols.as_ref().and_then(|copy| copy.try_clone().ok()).map(File::from);
+        let answer = Reply::Python(tables.and_then(|tables| elf::read(&tables, &program.file, minor)));
         self.files.insert(number, program);
         answer
     }

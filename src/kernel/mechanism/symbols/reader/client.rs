@@ -15,6 +15,7 @@ use crate::host::message::{now, receive, send};
 use crate::mechanism::symbols::bounded::one_of_many;
 use crate::mechanism::symbols::named::Named;
 use crate::mechanism::symbols::open::Identity;
+use crate::mechanism::symbols::python::Python;
 use crate::mechanism::symbols::unwind::Row;
 use rdiag_model::probe::LESS_CONFINED;
 
@@ -167,6 +168,22 @@ impl Client {
             }
         }
         Ok(all)
+    }
+
+    /// What a file says of the interpreter of Python in it, of this minor version of 3; or why it does not.
+    pub(in super::super) fn python(&mut self, source: &Source<'_>, minor: u8) -> Result<Option<Python>, Why> {
+        if let Some(why) = self.refused.get(&source.identity).or(self.broken.as_ref()) {
+            return Err(why.clone());
+        }
+        if let Some(why) = self.is_owner_refused(source) {
+            return Err(self.refuse(source, why));
+        }
+        match self.put(source, |file| Question::Python { file, minor })? {
+            Ok(Reply::Python(python)) => Ok(python),
+            Ok(Reply::Refused(why)) => Err(self.refuse(source, why)),
+            Ok(_) => Err(self.refuse(source, "the process that reads symbols answers nonsense".to_owned())),
+            Err(error) => Err(self.refuse(source, ended(&error))),
+        }
     }
 
     /// Adds to how long the unwind tables of a file have taken. Whether that is too long, which counts against its owner.

@@ -1,0 +1,85 @@
+//! What the probe is, for those who choose one.
+
+use crate::def::{FilterKind, GivesStacks, ParamDef, ParamKind, ProbeDef};
+
+pub(in super::super) static PROBE: ProbeDef = ProbeDef {
+    id: "response",
+    question: "Where does the time of these processes go?",
+    attach: "sched_switch, sched_waking, sched_wakeup_new, sched_process_exec, sched_process_exit and block_bio_queue; contention_begin \
+        and \
+             contention_end (Linux 5.19); with calls also sys_enter and \
+             sys_exit; the list of tasks at both ends; a clock on each CPU; between marks, these, and of Go programs \
+             their scheduler's execute, gopark, goschedImpl, goyield_m, preemptPark and exitsyscall0.",
+    output: "The whole time of the observed threads, each second once: on a CPU, waiting for one, throttled, and each kind of \
+             wait; what the waits were for, who ended them; system calls with their errors and their time on and off the CPU; the \
+             functions in which threads ran and waited.",
+    caveats: "Time in user mode holds page faults, and interrupts that hit it, and time in calls the interrupts, unless the kernel \
+              accounts for them; what a hypervisor took is a line of its own where the kernel measures it, and each task's share of all \
+              elsewhere. Where there were \
+              many faults, the kernel's own account, which is sampled, divides the two. Waits that last through a window are in \
+              it with their time, and not in count, mean and longest. The kernel stack is taken of waits above the threshold and \
+              of one in 256 others; what is between goes by call and file. A user stack is taken where the last wait in the same \
+              call was long. Before Linux 5.19 a wait for a lock of the kernel is known by its stack, if at all. A wait in io_uring_enter \
+              or \
+              io_getevents is one for a disk if the process sent a request to one within the second before, unless a look at the \
+              ring finds that all its requests wait for sockets or pipes. Throttled time holds the wait for a CPU after the quota was \
+              renewed. \
+              Functions on a CPU are samples, 99 in each second, which divide the time that a process had in each mode; what is in the \
+              kernel at a page fault or an interrupt counts as system time there, and what runs while interrupts are off as what follows. \
+              Functions of \
+              Python (CPython 3.8 to 3.14, with its lock) are known within a second of its first wait or sample, to a depth of 99, by the \
+              ends of names and files of more than 63 characters; of the C code between them only the innermost place is. \
+              A wait on a futex is one for a lock where its value, the lock's memory (reader-writer locks of glibc), its variable \
+              (CPython's interpreter \
+              lock) or the stack (monitors of Java) says so; semaphores are not told from queues. \
+              What a poll, select or epoll waits for is read from /proc while it lasts, of waits of 20ms and more that a look finds (four \
+              in an \
+              interval); the thread's other waits in the same call have that name if all that were found do, and have none otherwise. \
+              Where calls are watched in parts of the time, one that was under way when a part began counts with its time since the thread \
+              last \
+              went to sleep. Of a request in a Go program the time in which no thread has its goroutine goes by the reason for which the \
+              goroutine parked, and from where it may go on by its turn, which is not told where it waited for the network; two goroutines \
+              that serve one request are not followed. What requests are called by is not read where it lies in memory that the program \
+              has not touched yet. Who ended a short wait is the task that ran there, even if an interrupt \
+              did.",
+    overhead: "Of the CPU time of perf bench sched pipe, on one of two busy CPUs: 1.24 times when it is observed and calls are not \
+               watched, and 1.55 times while they are, by default a twentieth of the time. Others pay 1.08 \
+               times, and 1.2 times while calls are watched, since then every system call on the host takes the kernel's slow path. \
+               An empty program on sched_switch alone costs 1.07 times there: what observes switches cannot cost less. \
+               A sample takes 0.5 µs, one of Python 1.7 µs; a wait in Python under 29 functions 5 µs. \
+               A mark in a program costs it half a microsecond to ten, as tried at the start; of a Go program whose requests are followed \
+               so does each time a goroutine parks, may go on, and goes on. That counts towards the budget.",
+    params: &[
+        ParamDef {
+            name: "calls",
+            kind: ParamKind::Flag,
+            default: "true",
+            help: "watch system calls; without, others are slowed down less, and user and system time are estimated",
+        },
+        ParamDef {
+            name: "calls_for",
+            kind: ParamKind::Duration,
+            default: "50ms",
+            help: "for how long in each second calls are watched, which slows down every call on the host: the profile of calls \
+                   is scaled from that; a command that makes few, and repeated runs, are watched all the time",
+        },
+        ParamDef {
+            name: "children",
+            kind: ParamKind::Flag,
+            default: "false",
+            help: "observe processes that the observed ones start, too; always with a command",
+        },
+        ParamDef {
+            name: "threshold",
+            kind: ParamKind::Duration,
+            default: "100us",
+            help: "take the stacks of waits of at least this length, and of one in 256 others",
+        },
+        ParamDef::top("how many rows each table has"),
+    ],
+    filters: &[FilterKind::Pid, FilterKind::Comm, FilterKind::Cgroup],
+    streams: false,
+    stacks: GivesStacks::Never,
+    metrics: &[],
+    start: super::start::start,
+};
