@@ -42,8 +42,18 @@ fn wrong(book: &AdviceBook, library: &Library, run_dry: RunDry) -> Vec<(String, 
             say(id, format!("{id}: there is no rule {rule}"));
         }
     }
-    let used: BTreeSet<&String> =
-        book.components.values().flat_map(|advice| &advice.next).chain(&book.slow_wake_ups).collect();
+    let used: BTreeSet<&String> = book
+        .components
+        .values()
+        .flat_map(|advice| &advice.next)
+        .chain(&book.slow_wake_ups)
+        .chain(book.where_code_is_known.values())
+        .collect();
+    for name in book.where_code_is_known.iter().flat_map(|(step, other)| [step, other]) {
+        if !book.steps.contains_key(name) {
+            say("where_code_is_known", format!("where_code_is_known: there is no step {name}"));
+        }
+    }
     for name in book.slow_wake_ups.iter().filter(|name| !book.steps.contains_key(*name)) {
         say("slow_wake_ups", format!("slow_wake_ups: there is no step {name}"));
     }
@@ -123,7 +133,9 @@ mod tests {
                 wrong(&book, &library(), run_dry).into_iter().map(|(_, message)| message).collect();
             found.join("\n")
         };
-        let all: [(&str, Change); 11] = [
+        let all: [(&str, Change); 13] = [
+            ("where_code_is_known: there is no step callers", |book| drop(book.steps.remove("callers"))),
+            ("the step callers is no component's", |book| book.where_code_is_known.clear()),
             ("nothing is said of runq", |book| drop(book.components.remove(&Component::Runq))),
             ("slow_wake_ups: there is no step other", |book| book.slow_wake_ups = vec!["other".into()]),
             ("the step wake_ups is no component's", |book| book.slow_wake_ups.clear()),

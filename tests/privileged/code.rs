@@ -185,6 +185,91 @@ fn cpu_time_is_divided_among_functions_and_adds_up_to_what_the_ledger_has() {
     assert!((user - known).abs() < 0.01 * known, "{user} of {known}");
 }
 
+/// Without frame pointers: two functions of one caller sleep four times as long as each other, a thread waits once, and a function of a
+/// function computes. Then it becomes another program, with other functions at the same addresses.
+const NAPS: &str = r#"
+#include <pthread.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+#define FUNCTION __attribute__((noipa)) static
+FUNCTION long nap(long ms) { struct timespec time = { .tv_nsec = ms * 1000000 }; return nanosleep(&time, 0) + ms; }
+#ifdef SECOND
+FUNCTION long after(long ms) { volatile long room[60] = { ms }; return nap(room[0]) + room[0]; }
+int main(void) { for (int i = 0; i < 50; i++) if (after(20) == 7) return 7; return 0; }
+#else
+static pthread_mutex_t held = PTHREAD_MUTEX_INITIALIZER;
+FUNCTION long slow(long ms) { return nap(ms) + 1; }
+FUNCTION long quick(long ms) { return nap(ms) + 2; }
+FUNCTION long work(long ms) { return slow(4 * ms) + quick(ms) + 1; }
+FUNCTION long spin(long n) { for (int i = 0; i < 4000000; i++) n = n * 3 + i; return n; }
+FUNCTION long burn(long n) { return spin(n) + 1; }
+FUNCTION long once(void) { return pthread_mutex_lock(&held) + 1; }
+static void *waits(void *of) { return (void *)once(); }
+int main(int count, char **given)
+{
+	long sum = 0;
+	pthread_t thread;
+	pthread_mutex_lock(&held);
+	pthread_create(&thread, 0, waits, 0);
+	for (time_t end = time(0) + atoi(given[1]); time(0) < end;) {
+		sum += work(5);
+		sum += burn(sum);
+	}
+	pthread_mutex_unlock(&held);
+	pthread_join(thread, 0);
+	if (sum == 7) return 7;
+	execl("./after", "after", NULL);
+}
+#endif
+"#;
+
+fn functions_without_frame_pointers_have_their_time(takes: &str) {
+    let _alone = alone();
+    if !has(NEEDS) || !has(&[Need::Tool("cc")]) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("naps.c"), NAPS).unwrap();
+    for pointers in ["-fomit-frame-pointer", "-fno-omit-frame-pointer"] {
+        for (program, define) in [("naps", "-DFIRST"), ("after", "-DSECOND")] {
+            let flags = ["-O2", pointers, "-no-pie", "-pthread", define, "-o", program, "naps.c"];
+            assert!(Command::new("cc").args(flags).current_dir(folder.path()).status().unwrap().success());
+        }
+        let stacks = stacks(&profile(folder.path(), &["./naps", takes]));
+        let sleeps = |functions: &[&str]| seconds(&stacks, "wait.sleep", functions);
+        let slow = sleeps(&["main naps", "work naps", "slow naps", "nap naps"]);
+        let quick = sleeps(&["main naps", "work naps", "quick naps", "nap naps"]);
+        assert!(slow > 0.3 && (2.0..8.0).contains(&(slow / quick)), "{slow} {quick} {pointers}\n{}", all(&stacks));
+        // Who follows frame pointers leaves out who called the C library, which has none.
+        let callers = ["slow naps", "quick naps", "work naps", "after after"];
+        let skips = |own: &[String]| matches!(own, [caller, called] if called.contains("libc") && callers.contains(&caller.as_str()));
+        let wrong =
+            stacks.iter().filter(|stack| stack.component == "wait.sleep" && stack.functions.windows(2).any(skips));
+        let wrong: f64 = wrong.map(|stack| stack.seconds).sum();
+        assert!(wrong < 0.001, "{wrong} {pointers}\n{}", all(&stacks));
+        let once = seconds(&stacks, "lock.user", &["once naps"]);
+        assert!(once > 0.5 * takes.parse::<f64>().unwrap(), "{once} {pointers}\n{}", all(&stacks));
+        let burnt = seconds(&stacks, "cpu.user", &["main naps", "burn naps", "spin naps"]);
+        let user: f64 = stacks.iter().filter(|stack| stack.component == "cpu.user").map(|stack| stack.seconds).sum();
+        assert!(burnt > 0.5 * user, "{burnt} of {user} {pointers}\n{}", all(&stacks));
+        let after = sleeps(&["main after", "after after", "nap after"]);
+        assert!(after > 0.2, "{after} {pointers}\n{}", all(&stacks));
+    }
+}
+
+#[test]
+#[ignore = "needs: root, eBPF, cc"]
+fn time_of_functions_without_frame_pointers_is_theirs() {
+    functions_without_frame_pointers_have_their_time("3");
+}
+
+#[test]
+#[ignore = "needs: root, eBPF, cc"]
+fn vm_time_of_functions_without_frame_pointers_is_theirs() {
+    functions_without_frame_pointers_have_their_time("10");
+}
+
 /// Calls itself an interpreter, and has lists and frames without an end, and a name that would ring a bell and clear the screen.
 const LIAR: &str = r#"
 #include <pthread.h>

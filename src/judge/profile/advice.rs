@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use rdiag_model::probe::{Stack, Stacks};
 use rdiag_model::profile::{ComponentRow, Saving, Skew};
 use rdiag_model::quantity::percent;
 use rdiag_model::{Component, NextStep};
@@ -11,6 +12,32 @@ use super::selection::Selection;
 
 /// How the port of a name server stands behind its address.
 const DNS: &str = " (DNS)";
+
+/// From this share of a component's time on it is known in which functions it went, and who called them.
+const MOST: f64 = 0.5;
+
+/// The seconds of a component of which it is known who called the innermost function. Each stack begins with the name of its thread.
+fn with_callers(stacks: &Stacks, component: Component) -> f64 {
+    let in_kernel = |at: &&u32| stacks.frames.get(**at as usize).is_some_and(|frame| frame.kernel);
+    let is_called = |stack: &&Stack| {
+        let own = stack.frames.iter().filter(|at| component == Component::CpuSys || !in_kernel(at)).count();
+        stack.owner == component.id() && own > 2
+    };
+    stacks.stacks.iter().filter(is_called).map(|stack| stack.value).sum()
+}
+
+/// What to look at next, of a component that is known in detail.
+pub(super) fn next_of(
+    book: &AdviceBook,
+    component: Component,
+    (row, stacks): (&ComponentRow, Option<&Stacks>),
+    selection: &Selection,
+) -> Vec<NextStep> {
+    let known: f64 = row.code.iter().filter(|piece| !piece.name.is_empty()).map(|piece| piece.share).sum();
+    let is_known = known >= MOST && stacks.map_or(0.0, |stacks| with_callers(stacks, row.id)) >= MOST * row.seconds;
+    let texts = if is_known { book.next_with_code(component) } else { book.next(component) };
+    texts.into_iter().map(|text| step(text, selection)).collect()
+}
 
 /// What to look at next.
 pub(super) fn next(book: &AdviceBook, component: Component, selection: &Selection) -> Vec<NextStep> {

@@ -17,6 +17,8 @@ pub struct AdviceBook {
     pub mentioned: Mentioned,
     /// What to look at next, by name; `{target}` becomes the option that selects the task, `{again}` the command that is to run meanwhile.
     pub steps: BTreeMap<String, String>,
+    /// A step in place of another one, both by name, where it is known in which functions most of a component's time went.
+    pub where_code_is_known: BTreeMap<String, String>,
     /// Steps, by name, where waits after wake-ups are for CPUs that were idle: in place of those of the component.
     pub slow_wake_ups: Vec<String>,
     /// What is said of each component.
@@ -87,6 +89,13 @@ impl AdviceBook {
     pub fn next(&self, component: Component) -> Vec<&str> {
         let named = self.components.get(&component).map(|advice| advice.next.as_slice()).unwrap_or_default();
         self.texts(named)
+    }
+
+    /// The same, where it is known in which functions most of its time went.
+    pub(super) fn next_with_code(&self, component: Component) -> Vec<&str> {
+        let named = self.components.get(&component).map(|advice| advice.next.as_slice()).unwrap_or_default();
+        let known = |name: &String| self.where_code_is_known.get(name).unwrap_or(name).clone();
+        self.texts(&named.iter().map(known).collect::<Vec<_>>())
     }
 
     /// The texts of the steps where idle CPUs take long to wake up, with their holes.

@@ -195,7 +195,10 @@ fn next_steps(profile: &mut Profile, account: &Account<'_>, cpus: Option<Cpus>, 
             // Probes of threads that wait show nothing of goroutines that do.
             let is_parked = row.calls.first().is_some_and(|call| call.name.starts_with("goroutine"));
             let of = if is_parked { Component::WaitParked } else { row.id };
-            row.next = advice::on_peer(row).into_iter().chain(advice::next(book, of, &selection)).collect();
+            row.next = advice::on_peer(row)
+                .into_iter()
+                .chain(advice::next_of(book, of, (row, profile.stacks.as_ref()), &selection))
+                .collect();
             continue;
         };
         let (words, next) = advice::on_slow_wake_ups(book, cpus, &selection);

@@ -201,6 +201,25 @@ fn errors_of_estimates_add_up_in_quadrature_and_are_said() {
 }
 
 #[test]
+fn who_is_told_in_which_functions_most_of_the_time_went_need_not_ask_another_probe() {
+    use rdiag_model::probe::{Frame, Stack, Stacks};
+    let of = |seconds, callers: u32| {
+        let function = Frame { name: "parse".to_owned(), ..Default::default() };
+        let frames = vec![function.clone(), Frame { name: "main".to_owned(), ..Default::default() }];
+        let stack =
+            Stack { owner: "app".to_owned(), frames: (0..=callers).rev().collect(), value: 2.0, ..Stack::default() };
+        let stacks = Stacks { frames, stacks: vec![stack], ..Stacks::default() };
+        let functions = vec![rdiag_model::ledger::FunctionTime { function, seconds, count: 50 }];
+        let stacks = rdiag_model::ledger::ComponentStacks { component: C::CpuUser, functions, stacks };
+        let profile = plain(&Ledger { stacks: vec![stacks], ..syncing() });
+        row(&profile, C::CpuUser).next.iter().map(|step| step.action.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(of(1.4, 1), ["See which code it is: rdiag probe profile --pid 1"]);
+    assert_eq!(of(1.6, 0), ["See which code it is: rdiag probe profile --pid 1"], "its callers are not known");
+    assert_eq!(of(1.6, 1), ["See who calls these functions: the flame graph in report.html"]);
+}
+
+#[test]
 fn a_server_that_waits_for_clients_is_told_by_what_it_does_besides() {
     let parts = vec![part(C::WaitPoll, 9.0), part(C::CpuUser, 0.8), part(C::IoBlockRead, 0.2)];
     let profile = plain(&ledger(10.0, vec![thread(1, 1, 10.0, parts)]));

@@ -63,7 +63,15 @@ impl Dumped {
         let saved: Vec<u64> = (0..WORDS).map(|at| words::word(record, REGISTERS_AT + at * 8)).collect();
         let registers = Registers::of_saved(&saved);
         let base = word(KEY + 2);
-        let dump = registers.map(|registers| Dump { ticket: 0, registers, base, bytes, pointers: Vec::new() });
+        let dump = registers.map(|registers| Dump {
+            ticket: 0,
+            registers,
+            is_called: false,
+            follows_pointers: false,
+            base,
+            bytes,
+            pointers: Vec::new(),
+        });
         Some(Self { key, weight: word(KEY), dump })
     }
 }

@@ -10,6 +10,7 @@ use super::moves::Moves;
 use super::python::Pythons;
 use super::record::{Cell, Record};
 use super::stacks::{self, DEPTH, StackNames};
+use super::steps::Steps;
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::symbols::{Piece, Sample, Summary, Symbols, summarize};
 use rdiag_model::ledger::{ComponentStacks, FunctionTime};
@@ -30,7 +31,7 @@ pub(super) fn stacks_by_component(
     records: &[Record],
     (kinds, moves): (&[Kinds], Option<&Moves>),
     symbols: &mut Symbols,
-    (stacks, pythons): (&StackNames, &Pythons),
+    (stacks, (pythons, steps)): (&StackNames, (&Pythons, &Steps)),
     running: BTreeMap<Component, Vec<Sample<'_>>>,
 ) -> Vec<ComponentStacks> {
     let mut samples = running;
@@ -67,11 +68,12 @@ pub(super) fn stacks_by_component(
             };
             let [user, ..] = cell.object;
             let process = record.process();
+            let user_part = steps.of_wait(stacks, process, user);
             samples.entry(component).or_default().push(Sample {
                 owner: record.comm.clone(),
                 pid: Some(record.pid),
                 pieces: vec![
-                    Piece::Frames { process: Some(process), part: stack_part(user), reversed: false },
+                    Piece::Frames { process: Some(process), part: user_part, reversed: false },
                     Piece::Frames { process: None, part: stack_part(cell.stack), reversed: false },
                 ],
                 value: seconds(cell.ns) * scale,

@@ -15,6 +15,7 @@ use super::python::Pythons;
 use super::record::{Cell, Record};
 use super::running::Running;
 use super::stacks::StackNames;
+use super::steps::Steps;
 use super::syscalls::all_calls;
 use super::timeline_samples::TimelineSamples;
 use super::timelines::timelines;
@@ -43,7 +44,8 @@ pub(super) struct Source<'s> {
     pub(super) samples: &'s TimelineSamples,
     pub(super) polls: &'s Polls,
     pub(super) running: &'s Running,
-    pub(super) pythons: &'s Pythons,
+    /// What stacks of the program are told by.
+    pub(super) code: (&'s Pythons, &'s Steps),
     /// Window in ns of CLOCK_MONOTONIC.
     pub(super) began: u64,
     pub(super) ended: u64,
@@ -57,21 +59,8 @@ pub(super) struct Source<'s> {
 pub(super) type PartKey = (Component, String, String);
 
 pub(super) fn ledger(source: Source<'_>, symbols: &mut Symbols) -> Ledger {
-    let Source {
-        host,
-        settings,
-        records,
-        stacks,
-        tops,
-        samples,
-        polls,
-        running,
-        pythons,
-        began,
-        ended,
-        watched,
-        stolen,
-    } = source;
+    let Source { host, settings, records, stacks, tops, samples, polls, running, code, began, ended, watched, stolen } =
+        source;
     let devices = Devices::read(host);
     let without_swap = host.read("proc/swaps").is_ok_and(|text| text.lines().nth(1).is_none());
     symbols.settle(host);
@@ -102,9 +91,9 @@ pub(super) fn ledger(source: Source<'_>, symbols: &mut Symbols) -> Ledger {
     ledger.calls = all_calls(&records, 1.0 / watched.parts_share(first, last));
     ledger.calls_share = watched.share(first, last);
     ledger.checks = checks(host, &records, stolen);
-    let running = running.samples(&ledger, stacks);
+    let running = running.samples(&ledger, stacks, code.1);
     ledger.stacks =
-        stacks_by_component(host, &records, (&kinds, settings.moves.as_ref()), symbols, (stacks, pythons), running);
+        stacks_by_component(host, &records, (&kinds, settings.moves.as_ref()), symbols, (stacks, code), running);
     ledger.follows = settings.moves.is_some();
     ledger.slow.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
     ledger.slow.truncate(MAX_SLOW);

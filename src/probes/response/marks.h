@@ -3,7 +3,6 @@
 #pragma once
 #include "moves.h"
 
-const volatile u32 with_marks = 0;
 const volatile u32 marks_nest = 0; /* entry and return of one function: calls within a call belong to it */
 
 /* What the text begins with that is written to ftrace's marker, where that is a mark. */

@@ -32,6 +32,7 @@ mod rings;
 mod running;
 mod stacks;
 mod start;
+mod steps;
 mod syscalls;
 mod tables;
 mod timeline_samples;
@@ -59,6 +60,7 @@ use record::Record;
 use request_key::RequestKey;
 use running::Running;
 use stacks::StackNames;
+use steps::{Completed, Steps};
 use timeline_samples::TimelineSamples;
 use tops::Tops;
 use watching::{CallWatching, Watching};
@@ -119,6 +121,7 @@ struct Response {
     stacks: StackNames,
     tops: Tops,
     pythons: Pythons,
+    steps: Steps,
     /// Threads that have ended, and those beyond what is kept in one.
     ended: Vec<Record>,
     /// Requests so far, and the parts of those that are not over.
@@ -155,6 +158,7 @@ impl Response {
         self.object.set_element("control", STOPPED, 0_u64)?;
         self.calls.begin(&mut self.object, self.began)?;
         self.running_code.clear(&mut self.object)?;
+        self.steps.begin(&mut self.object)?;
         self.iterate("begin_threads")?;
         (self.timeline_samples, self.polls) = (TimelineSamples::default(), Polls::default());
         self.running = true;
@@ -273,6 +277,20 @@ impl Response {
         Ok(())
     }
 
+    /// Has stacks walked on that end where the programs knew no more, and asks for the names on those that were.
+    fn complete_stacks(&mut self, host: &Host) -> Result<(), Unavailable> {
+        let complete = self.steps.take(&mut self.object, host, &mut self.symbols, &mut self.stacks)?;
+        for Completed { process, name, is_running } in complete {
+            let stack = self.stacks.get(name).unwrap_or_default();
+            if is_running {
+                self.symbols.learn_functions(host, Some(process), call_sites(Some(process), stack));
+            } else {
+                self.symbols.learn(host, Some(process), call_sites(Some(process), stack));
+            }
+        }
+        Ok(())
+    }
+
     /// Stops the clock for all threads at once, and takes everything over.
     fn end(&mut self, host: &Host) -> Result<Ledger, Unavailable> {
         let stop = now(host);
@@ -283,7 +301,11 @@ impl Response {
         for slot in 0..self.room.threads {
             self.take(host, slot, stop)?;
         }
+        // What was begun last is known once it has been answered.
+        self.complete_stacks(host)?;
         self.learn_running(host)?;
+        self.symbols.settle(host);
+        self.complete_stacks(host)?;
         self.running = false;
         let mut records = std::mem::take(&mut self.ended);
         records.extend(self.others.take());
@@ -308,7 +330,7 @@ impl Response {
             samples: timeline_samples,
             polls: &self.polls,
             running: &self.running_code,
-            pythons: &self.pythons,
+            code: (&self.pythons, &self.steps),
             began: self.began,
             ended: stop,
             watched: self.calls.watched(),
@@ -340,6 +362,7 @@ impl Probe for Response {
             self.polls.look(host, &self.object, &asleep);
         }
         self.pythons.take(&mut self.object, host, &mut self.symbols);
+        self.complete_stacks(host)?;
         self.learn_running(host)?;
         if host.now() >= self.look_next {
             self.look_in = (2.0 * self.look_in).min(LOOK_SECONDS);

@@ -145,8 +145,12 @@ SEC("tp_btf/sched_process_exec") int sched_process_exec_btf(u64 *ctx)
 
 	if (!stopped || *stopped || task->tgid == own_tgid)
 		return 0;
+	u32 tgid = task->tgid;
+	if (thread || bpf_map_lookup_elem(&executed, &tgid)) {
+		u64 new_code = NEW_CODE | now;
+		bpf_map_update_elem(&executed, &tgid, &new_code, BPF_ANY);
+	}
 	if (thread) {
-		u32 tgid = task->tgid;
 		slot = slot_of(before);
 		/* Another program has another interpreter, if any. */
 		bpf_map_delete_elem(&pythons, &tgid);
@@ -191,6 +195,8 @@ SEC("tp_btf/sched_process_exit") int sched_process_exit_btf(u64 *ctx)
 	struct task_struct *task = (void *)ctx[0];
 	u32 tid = task->pid, zero = 0, one = 1;
 	u64 since = passed_by_since(tid), now = now_ns();
+	if (tid == (u32)task->tgid)
+		bpf_map_delete_elem(&executed, &tid);
 	u64 *stopped = bpf_map_lookup_elem(&control, &zero);
 
 	if (!since || !stopped || *stopped || bpf_map_delete_elem(&passed_by, &tid))

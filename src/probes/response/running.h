@@ -2,7 +2,7 @@
  * Where observed threads are while they run: samples by a clock on each CPU. How long they ran is known exactly; these divide it.
  * Their stacks are many, and have a table of their own, which user space empties again and again. */
 #pragma once
-#include "python.h"
+#include "walk.h"
 
 struct running {
 	u64 ids; /* process << 32 | thread */
@@ -68,9 +68,13 @@ static __always_inline int sample_running(void *ctx, const bool of_python)
 	if (python)
 		key.user_stack = running_python(ctx, at_hand, thread, python, tgid);
 	if (!key.user_stack && !(thread->flags & 1)) {
+		bool to_keep = true;
+		u64 name = of_python ? 0 : walked_stack(at_hand, thread, own_registers(), true, &to_keep);
 		key.user_stack = MISSING;
-		if (bpf_get_stack(ctx, at_hand, sizeof(*at_hand), BPF_F_USER_STACK) > 0)
-			key.user_stack = keep_running(at_hand, name_of(at_hand));
+		if (!name && bpf_get_stack(ctx, at_hand, sizeof(*at_hand), BPF_F_USER_STACK) > 0)
+			name = name_of(at_hand);
+		if (name)
+			key.user_stack = to_keep ? keep_running(at_hand, name) : name;
 	}
 	u64 *count = bpf_map_lookup_elem(&running, &key);
 	if (count)

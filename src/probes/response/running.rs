@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::stacks::{DEPTH, StackNames, part};
+use super::steps::Steps;
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{Object, words};
 use rdiag_kernel::mechanism::perf::cpus::online;
@@ -112,7 +113,12 @@ impl Running {
 
     /// The CPU time of the ledger, divided by the samples, for each process by itself as far as it has a row: those in the kernel stand for
     /// time in the kernel.
-    pub(super) fn samples<'s>(&self, ledger: &Ledger, stacks: &'s StackNames) -> BTreeMap<Component, Vec<Sample<'s>>> {
+    pub(super) fn samples<'s>(
+        &self,
+        ledger: &Ledger,
+        stacks: &'s StackNames,
+        steps: &Steps,
+    ) -> BTreeMap<Component, Vec<Sample<'s>>> {
         let component = |code: &Code| if code.kernel == 0 { Component::CpuUser } else { Component::CpuSys };
         let mut seconds: BTreeMap<(Component, u32), f64> = BTreeMap::new();
         for thread in &ledger.threads {
@@ -133,7 +139,8 @@ impl Running {
         for (code, count) in &self.samples {
             let row = row(code);
             let (Some(whole), Some(of)) = (seconds.get(&row), counts.get(&row)) else { continue };
-            let user = Piece::Frames { process: Some(code.process), part: part(stacks, code.user), reversed: false };
+            let user = steps.of_running(stacks, code.process, code.user);
+            let user = Piece::Frames { process: Some(code.process), part: user, reversed: false };
             let kernel = Piece::Frames { process: None, part: part(stacks, code.kernel), reversed: false };
             samples.entry(component(code)).or_default().push(Sample {
                 owner: code.comm.clone(),
@@ -173,7 +180,7 @@ mod tests {
         let threads = vec![thread(7, of_7), thread(8, vec![part(Component::CpuUser, 3.0)])];
         let ledger = Ledger { threads, ..Ledger::default() };
         let stacks = StackNames::default();
-        let samples = running.samples(&ledger, &stacks);
+        let samples = running.samples(&ledger, &stacks, &Steps::default());
         let values = |component| samples[&component].iter().map(|one| (one.value, one.count)).collect::<Vec<_>>();
         assert_eq!(values(Component::CpuUser), [(1.5, 30), (0.5, 10), (3.0, 1)], "of 9 no time is known");
         assert_eq!(values(Component::CpuSys), [(1.0, 4)]);

@@ -43,6 +43,20 @@ impl StackNames {
         is_new
     }
 
+    /// Takes in as much of one as is known.
+    pub(super) fn begin(&mut self, name: u64, so_far: Vec<u64>) {
+        self.0.insert(name, so_far);
+    }
+
+    /// Completes one that ends with the first of these addresses; whether it does.
+    pub(super) fn go_on(&mut self, name: u64, rest: &[u64]) -> bool {
+        let Some(stack) = self.0.get_mut(&name).filter(|stack| stack.last() == rest.first()) else { return false };
+        stack.pop();
+        stack.extend(rest);
+        stack.truncate(DEPTH);
+        true
+    }
+
     /// The addresses, if they were learnt.
     pub(super) fn get(&self, name: u64) -> Option<&[u64]> {
         self.0.get(&name).map(Vec::as_slice)

@@ -9,6 +9,7 @@ use super::polls::Polls;
 use super::python::Pythons;
 use super::running::{self, Running};
 use super::stacks::StackNames;
+use super::steps::Steps;
 use super::timeline_samples::TimelineSamples;
 use super::tops::Tops;
 use super::watching::{self, CallWatching, Watching};
@@ -19,6 +20,7 @@ use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::ebpf::{Filter, Global, Hook, Kernel, Object, include_bytes_aligned};
 use rdiag_kernel::mechanism::points::{PointError, trap};
 use rdiag_kernel::mechanism::symbols::Symbols;
+use rdiag_kernel::mechanism::symbols::unwind::SUPPORTED;
 use rdiag_model::ledger::Marks;
 use rdiag_model::{Reason, Unavailable};
 
@@ -57,6 +59,7 @@ pub(super) fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable
         Global::u64("threshold_ns", settings.threshold),
         Global::u32("with_calls", u32::from(settings.calls != CallWatching::Never)),
         Global::u32("with_children", u32::from(params.flag("children") || filter.command.is_some())),
+        Global::u32("with_steps", u32::from(SUPPORTED)),
         Global::u32("with_command", u32::from(filter.command.is_some())),
         Global::bytes("call_traits", super::traits::all()),
     ]);
@@ -72,6 +75,7 @@ pub(super) fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable
         ("free_spreads", room.spreads),
         ("ended_threads", room.threads),
         ("requests", room.threads.saturating_mul(4)),
+        ("steps", room.cells / 2),
         ("running", running::room(host)),
         ("running_stacks", running::room(host).saturating_mul(2)),
     ];
@@ -91,6 +95,7 @@ pub(super) fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable
         stacks: StackNames::default(),
         tops: Tops::default(),
         pythons: Pythons::default(),
+        steps: Steps::default(),
         ended: Vec::new(),
         requests: 0,
         open: Open::default(),

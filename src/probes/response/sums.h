@@ -5,6 +5,7 @@
 #include "response.h"
 
 const volatile u32 with_calls = 1;
+const volatile u32 with_marks = 0;
 
 static __always_inline void lose(u32 which)
 {
@@ -62,14 +63,14 @@ static __always_inline u64 slot_of(u32 tid)
 	return place ? place->slot : 0;
 }
 
-/* The name of a stack: a hash over all of its words. */
+/* The name of a stack: a hash over all of its words. The lowest bit is that of stacks by tables. */
 static __always_inline u64 name_of(struct stack *stack)
 {
 	u64 hash = NO_WORDS;
 
 	for (int i = 0; i < DEPTH && stack->ips[i]; i++)
 		hash = mix(hash, stack->ips[i]);
-	return hash | 2;
+	return (hash & ~3ULL) | 2;
 }
 
 static __always_inline u64 keep_as(struct stack *stack, u64 name)

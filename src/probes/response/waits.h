@@ -4,6 +4,7 @@
 #include "calls.h"
 #include "futex.h"
 #include "top.h"
+#include "walk.h"
 
 /* Whether the stack of a wait is taken. */
 static __always_inline bool pays(struct thread *thread, u64 ns)
@@ -171,17 +172,25 @@ static __always_inline void describe_wait(struct thread *thread, struct task_str
 }
 
 /* Only its own context can walk a user stack: before anybody knows how long the wait will be. It is taken where the last
- * wait in the same call was long. */
+ * wait in the same call was long, and of the first ones: threads of a pool begin, wait once, and are not heard of again. */
+#define EARLY_STACKS 8
+
 static __always_inline void take_user_stack(u64 *ctx, struct thread *thread, struct task_struct *prev)
 {
 	u32 zero = 0;
 
 	if (!want_user || !prev->mm || (thread->flags & 1))
 		return;
-	if (thread->long_call != thread->call + 1 && (thread->waits & (ONE_IN - 1)))
+	if (thread->long_call != thread->call + 1 && (thread->waits & (ONE_IN - 1)) && (with_marks || thread->waits >= EARLY_STACKS))
 		return;
 	struct stack *at_hand = bpf_map_lookup_elem(&scratch, &zero);
 	thread->user_stack = MISSING;
-	if (at_hand && bpf_get_stack(ctx, at_hand, sizeof(*at_hand), BPF_F_USER_STACK) > 0)
+	if (!at_hand)
+		return;
+	bool to_keep = true;
+	u64 name = walked_stack(at_hand, thread, registers(prev), false, &to_keep);
+	if (name)
+		thread->user_stack = to_keep ? keep_as(at_hand, name) : name;
+	else if (bpf_get_stack(ctx, at_hand, sizeof(*at_hand), BPF_F_USER_STACK) > 0)
 		thread->user_stack = keep(at_hand);
 }

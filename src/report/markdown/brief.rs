@@ -76,6 +76,9 @@ fn account(profile: &Profile) -> Text {
     if let Some(bases) = profile_words::bases(profile) {
         out.push(shown!("{}\n\n", text(&bases)));
     }
+    for (at, said) in profile_words::code(profile).iter().enumerate() {
+        out.push(shown!("{}{}\n\n", if at == 0 { "Code: " } else { "" }, text(said)));
+    }
     out.push(shown!("Confidence: {}\n\n", text(quality::confidence(&profile.quality, profile.level))));
     out
 }

@@ -176,7 +176,7 @@ impl Worker {
 
     /// The next answer, within so many seconds.
     pub(super) fn answer(&mut self, seconds: f64) -> Result<Symbolized, End> {
-        match self.answers.recv_timeout(Duration::from_secs_f64(seconds)) {
+        match self.answers.recv_timeout(Duration::from_secs_f64(seconds.max(0.0))) {
             Ok(answer) => {
                 self.outstanding = self.outstanding.saturating_sub(1);
                 Ok(answer)

@@ -6,8 +6,8 @@ use std::io;
 use std::os::unix::fs::FileExt as _;
 
 use gimli::{
-    BaseAddresses, CfaRule, EhFrame, EhFrameHdr, Encoding, NativeEndian, Operation, RegisterRule, UnwindContext,
-    UnwindExpression, UnwindSection as _, Vendor,
+    BaseAddresses, CfaRule, EhFrame, EhFrameHdr, Encoding, FrameDescriptionEntry, NativeEndian, Operation,
+    RegisterRule, UnwindContext, UnwindExpression, UnwindSection as _, Vendor,
 };
 
 use super::super::debug_file::{Segment, Segments};
@@ -85,7 +85,7 @@ impl Tables {
         offsets.iter().map(|offset| self.row(*offset, &mut context)).collect()
     }
 
-    /// The row for the code at one. None where a table has none, or is not to be understood.
+    /// The row for the code at one. None where a table has none.
     fn row(&self, offset: u64, context: &mut UnwindContext<usize>) -> Option<Row> {
         let address = self.segments.address(offset)?;
         let bases = BaseAddresses::default().set_eh_frame_hdr(self.header.address).set_eh_frame(self.frames.address);
@@ -94,10 +94,23 @@ impl Tables {
         frames.set_address_size(8);
         frames.set_vendor(if cfg!(target_arch = "aarch64") { Vendor::AArch64 } else { Vendor::Default });
         let entry = header.table()?.fde_for_address(&frames, &bases, address, EhFrame::cie_from_offset).ok()?;
+        let returns = entry.cie().return_address_register().0;
+        Some(self.row_of(&entry, address, frames, &bases, context).unwrap_or_else(|| Row::hard(returns)))
+    }
+
+    /// The row of an entry. None if it is not to be understood.
+    fn row_of<'t>(
+        &'t self,
+        entry: &FrameDescriptionEntry<Slice<'t>>,
+        address: u64,
+        frames: EhFrame<Slice<'t>>,
+        bases: &BaseAddresses,
+        context: &mut UnwindContext<usize>,
+    ) -> Option<Row> {
         if entry.entry_len() > MAX_ENTRY || entry.cie().entry_len() > MAX_ENTRY {
             return None;
         }
-        let found = entry.unwind_info_for_address(&frames, &bases, context, address).ok()?;
+        let found = entry.unwind_info_for_address(&frames, bases, context, address).ok()?;
         let mut expressions = Expressions { frames, encoding: entry.cie().encoding(), address, is_local: false };
         let frame = match found.cfa() {
             CfaRule::RegisterAndOffset { register, offset } => {

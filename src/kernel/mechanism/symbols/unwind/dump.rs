@@ -1,6 +1,7 @@
 //! What is walked, and what comes of it.
 
 use super::registers::Registers;
+use super::way::Way;
 
 /// What a thread's registers and the top of its stack held at a sample.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -9,6 +10,10 @@ pub struct Dump {
     pub ticket: u64,
     /// The registers.
     pub registers: Registers,
+    /// The place is one that a call returns to, and not the innermost.
+    pub is_called: bool,
+    /// Frame pointers are followed where no table leads on, if they tell of the caller what tables need.
+    pub follows_pointers: bool,
     /// The address of the first byte.
     pub base: u64,
     /// The stack from there on, outwards.
@@ -24,6 +29,25 @@ pub struct Walked {
     pub ticket: u64,
     /// Addresses, innermost first; none if frame pointers lead further.
     pub stack: Option<ByTables>,
+    /// How it was walked, as far as it was.
+    pub steps: Vec<Step>,
+    /// Frame pointers were followed where a table may be that could not be read.
+    pub is_guessed: bool,
+}
+
+/// From one place to its caller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Step {
+    /// The address; if it is one to return to that before it, where the call stands.
+    pub place: u64,
+    /// It is one to return to.
+    pub is_called: bool,
+    /// The same step leads from so many bytes of code before it on,
+    pub before: u64,
+    /// and below so many from it on.
+    pub after: u64,
+    /// The step.
+    pub way: Way,
 }
 
 /// A stack by unwind tables.

@@ -10,6 +10,8 @@ use crate::mechanism::symbols::lookup::{Located, Lookup};
 use crate::mechanism::symbols::maps::Maps;
 use crate::mechanism::symbols::worker::Of;
 
+/// Code that is in no file has no table, and neither has what is beside it.
+const PLACE: u64 = 16;
 /// Rounds of questions: each brings every stack one frame further at least.
 const ROUNDS: usize = DEPTH + 1;
 /// How long they may take together: other processes wait behind this one.
@@ -86,15 +88,16 @@ impl Lookup {
             let address = walk.place();
             let Some((mapping, offset)) = maps.code_in_file(address) else {
                 match maps.kind(address) {
-                    Some(_) => walk.end = Some(End::NoTable),
+                    Some(_) => walk.has_no_table(PLACE),
                     None => walk.disbelieve(),
                 }
-                break;
+                continue;
             };
             match files.get(&mapping).map(|found| found.as_ref().map(|found| self.rows.find(found.identity(), offset)))
             {
                 Some(Some(Some(Some(row)))) => walk.step(row),
-                Some(Some(Some(None)) | None) => walk.end = Some(End::NoTable),
+                Some(Some(Some(None))) => walk.has_no_table(0),
+                Some(None) => walk.has_unread_table(),
                 Some(Some(None)) | None => return Some(Unknown { mapping, address, offset }),
             }
         }
@@ -111,7 +114,7 @@ fn walked(walk: Walk, maps: &Maps) -> Walked {
     let is_whole = walk.end == Some(End::Start);
     let is_best = is_whole || walk.addresses.len() >= believed(maps, &walk.dump.pointers);
     let stack = is_best.then_some(ByTables { addresses: walk.addresses, is_whole });
-    Walked { ticket: walk.dump.ticket, stack }
+    Walked { ticket: walk.dump.ticket, stack, steps: walk.steps, is_guessed: walk.is_guessed }
 }
 
 #[cfg(test)]

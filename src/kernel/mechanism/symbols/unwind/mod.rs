@@ -5,7 +5,8 @@
 //! that reads symbols looks rows up (`reader/tables.rs`) and is told nothing but offsets; to follow a row is arithmetic on the copy
 //! (`step.rs`), which cannot lead out of it. Rows are remembered (`rows.rs`): a busy program executes the same code again and again.
 //!
-//! Nothing is guessed. Where no table says how to go on the stack ends, and where frame pointers lead further, theirs is taken whole.
+//! Nothing is guessed. Where no table says how to go on the stack ends, and where frame pointers lead further, theirs is taken whole;
+//! but for who wants them followed there ([`Dump::follows_pointers`]).
 
 mod dump;
 mod files;
@@ -13,12 +14,14 @@ mod registers;
 mod row;
 mod rows;
 mod step;
+mod way;
 
-pub use dump::{ByTables, Dump, Walked};
+pub use dump::{ByTables, Dump, Step, Walked};
 pub use registers::{COUNT, Registers, SUPPORTED, WORDS};
 pub(super) use registers::{MACHINE, PC};
 pub(super) use row::{Base, Row, Rule, Value};
 pub(super) use rows::Rows;
+pub use way::{FOLLOWS_POINTERS, Plain, Way};
 
 use super::mapped::Mapped;
 use super::maps::Maps;
@@ -52,7 +55,12 @@ impl Symbols {
         if is_asked {
             self.dumped = self.dumped.saturating_add(waiting);
         } else {
-            self.walked.extend(tickets.into_iter().map(|ticket| Walked { ticket, stack: None }));
+            self.walked.extend(tickets.into_iter().map(|ticket| Walked {
+                ticket,
+                stack: None,
+                steps: Vec::new(),
+                is_guessed: false,
+            }));
         }
     }
 
@@ -60,6 +68,16 @@ impl Symbols {
     pub fn walked(&mut self, host: &Host) -> Vec<Walked> {
         self.catch_up(host);
         std::mem::take(&mut self.walked)
+    }
+
+    /// The same, and waits for so many seconds while some of it is to come.
+    pub fn walked_within(&mut self, host: &Host, seconds: f64) -> Vec<Walked> {
+        let until = host.now() + seconds;
+        while self.dumped > 0 {
+            let Some(Ok(answer)) = self.worker.as_mut().map(|worker| worker.answer(until - host.now())) else { break };
+            self.take(answer);
+        }
+        self.walked(host)
     }
 }
 

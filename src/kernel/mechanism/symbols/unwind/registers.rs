@@ -24,6 +24,18 @@ pub(in crate::mechanism::symbols) const SP: u16 = 31;
 pub(in crate::mechanism::symbols) const SP: u16 = 7;
 #[cfg(target_arch = "aarch64")]
 pub(in crate::mechanism::symbols) const PC: u16 = 32;
+/// The frame pointer.
+#[cfg(target_arch = "aarch64")]
+pub(super) const POINTER: u16 = 29;
+/// The frame pointer.
+#[cfg(not(target_arch = "aarch64"))]
+pub(super) const POINTER: u16 = 6;
+/// Where a call leaves the address to return to, if that is a register.
+#[cfg(target_arch = "aarch64")]
+const LINK: Option<u16> = Some(30);
+/// Where a call leaves the address to return to, if that is a register.
+#[cfg(not(target_arch = "aarch64"))]
+const LINK: Option<u16> = None;
 #[cfg(not(target_arch = "aarch64"))]
 pub(in crate::mechanism::symbols) const PC: u16 = 16;
 
@@ -71,6 +83,15 @@ impl Registers {
         }
         let registers = Self(registers);
         (registers.pc() != 0 && registers.pc() >> 56 == 0).then_some(registers)
+    }
+
+    /// Those that a frame is found by; the others are not known.
+    #[must_use]
+    pub fn of_frame(pc: u64, sp: u64, pointer: u64, link: u64) -> Self {
+        let mut registers = Self([None; COUNT]);
+        [(PC, pc), (SP, sp), (POINTER, pointer)].into_iter().for_each(|(at, value)| registers.set(at, Some(value)));
+        LINK.into_iter().for_each(|at| registers.set(at, Some(link)));
+        registers
     }
 
     /// None of them.

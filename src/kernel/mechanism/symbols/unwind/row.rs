@@ -22,6 +22,13 @@ pub(in super::super) struct Row {
 }
 
 impl Row {
+    /// One of which it is known that it is there, and nothing else: nothing follows it.
+    pub(in super::super) fn hard(returns: u16) -> Self {
+        // In terms of itself.
+        let frame = Value { base: Base::Frame, offset: 0, loaded: None };
+        Self { before: 0, after: 1, frame, returns, rules: Vec::new(), is_signal: false }
+    }
+
     /// Whether it can be followed: it is about registers that there are, and has one rule for each at most.
     pub(in super::super) fn is_sound(&self) -> bool {
         let is_register = |register: u16| usize::from(register) < COUNT;

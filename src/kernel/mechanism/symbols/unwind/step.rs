@@ -1,9 +1,10 @@
 //! From a frame to that of its caller, on copies alone.
 
-use super::dump::Dump;
+use super::dump::{Dump, Step};
 use super::registers::{ADDRESS, HAS_LINK};
 use super::registers::{PC, Registers, SP};
 use super::row::{Base, Row, Rule, Value};
+use super::way::{FOLLOWS_POINTERS, Way};
 
 /// Frames of a stack at most: the kernel follows no more frame pointers either.
 pub(super) const DEPTH: usize = 127;
@@ -28,6 +29,10 @@ pub(super) struct Walk {
     /// Innermost first. Those behind the first are addresses to return to.
     pub(super) addresses: Vec<u64>,
     pub(super) end: Option<End>,
+    /// From each of them to the next.
+    pub(super) steps: Vec<Step>,
+    /// Frame pointers were followed where a table may be.
+    pub(super) is_guessed: bool,
     registers: Registers,
     /// The place is executed, not returned to: the innermost, and what a signal interrupted.
     is_exact: bool,
@@ -37,7 +42,8 @@ impl Walk {
     pub(super) fn new(dump: Dump) -> Self {
         let registers = dump.registers.clone();
         let pc = registers.pc();
-        Self { dump, addresses: vec![pc], end: None, registers, is_exact: true }
+        let is_exact = !dump.is_called;
+        Self { dump, addresses: vec![pc], end: None, steps: Vec::new(), is_guessed: false, registers, is_exact }
     }
 
     /// The place whose row leads on: a call stands right before the address that it returns to.
@@ -53,8 +59,34 @@ impl Walk {
         self.end = Some(End::Nowhere);
     }
 
+    /// No table is about the code here, `around` bytes on both sides included.
+    pub(super) fn has_no_table(&mut self, around: u64) {
+        self.add_step(around, around.max(1), Way::Unknown);
+        self.follow_pointers();
+    }
+
+    /// The table that is about the code here cannot be read, now or ever.
+    pub(super) fn has_unread_table(&mut self) {
+        self.is_guessed = true;
+        self.follow_pointers();
+    }
+
+    fn follow_pointers(&mut self) {
+        let end = if self.dump.follows_pointers && FOLLOWS_POINTERS {
+            self.follow(&Way::pointers())
+        } else {
+            Err(End::NoTable)
+        };
+        self.end = end.err();
+    }
+
+    fn add_step(&mut self, before: u64, after: u64, way: Way) {
+        self.steps.push(Step { place: self.place(), is_called: !self.is_exact, before, after, way });
+    }
+
     /// Goes on to the caller, or ends.
     pub(super) fn step(&mut self, row: &Row) {
+        self.add_step(row.before, row.after, Way::of(row));
         if let Err(end) = self.follow(row) {
             self.end = Some(end);
         }
@@ -131,7 +163,15 @@ mod tests {
         let mut registers = Registers::unknown();
         [(SP, 0x1000), (PC, 0x40)].into_iter().for_each(|(register, value)| registers.set(register, Some(value)));
         let bytes = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
-        Walk::new(Dump { ticket: 1, registers, base: 0x1000, bytes, pointers: Vec::new() })
+        Walk::new(Dump {
+            ticket: 1,
+            registers,
+            is_called: false,
+            follows_pointers: false,
+            base: 0x1000,
+            bytes,
+            pointers: Vec::new(),
+        })
     }
 
     fn value(base: Base, offset: i64) -> Value {

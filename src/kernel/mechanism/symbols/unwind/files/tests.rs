@@ -4,7 +4,7 @@
 
 use std::os::unix::fs::FileExt as _;
 
-use super::super::Registers;
+use super::super::{Registers, Step, Way};
 use super::*;
 use crate::mechanism::symbols::worker::Detail;
 
@@ -35,7 +35,15 @@ fn dump(bytes: usize) -> Dump {
     let base = of(REG_RSP);
     let mut stack = vec![0; bytes];
     std::fs::File::open("/proc/self/mem").unwrap().read_at(&mut stack, base).map(|read| stack.truncate(read)).unwrap();
-    Dump { ticket: 7, registers: Registers::of_saved(&saved).unwrap(), base, bytes: stack, pointers: Vec::new() }
+    Dump {
+        ticket: 7,
+        registers: Registers::of_saved(&saved).unwrap(),
+        is_called: false,
+        follows_pointers: false,
+        base,
+        bytes: stack,
+        pointers: Vec::new(),
+    }
 }
 
 #[inline(never)]
@@ -66,6 +74,40 @@ fn a_stack_is_whole_up_to_the_start_of_its_thread_without_frame_pointers() {
     assert!(outer.iter().any(|name| name.contains("start_thread") || name.contains("clone")), "{names:?}");
 }
 
+/// What a program in the kernel does with the steps of a walk.
+fn follow(dump: &Dump, steps: &[Step]) -> Vec<u64> {
+    let (mut sp, mut pointer) = (dump.registers.get(7).unwrap(), dump.registers.get(6).unwrap());
+    let mut addresses = vec![dump.registers.pc()];
+    let word = |at: u64| {
+        let at = usize::try_from(at - dump.base).unwrap();
+        u64::from_ne_bytes(dump.bytes[at..at + 8].try_into().unwrap())
+    };
+    for step in steps {
+        let Way::Plain(plain) = step.way else { break };
+        let base = if plain.by_pointer { pointer } else { sp };
+        let mut frame = base.wrapping_add_signed(plain.frame);
+        if let Some(offset) = plain.loaded {
+            frame = word(frame).wrapping_add_signed(offset);
+        }
+        addresses.push(word(frame.wrapping_add_signed(plain.returns.unwrap())));
+        pointer = plain.pointer.map_or(pointer, |offset| word(frame.wrapping_add_signed(offset)));
+        sp = frame;
+    }
+    addresses
+}
+
+#[test]
+fn the_steps_of_a_walk_lead_the_same_way_by_two_registers_alone() {
+    let dump = std::thread::spawn(|| innermost(5, 1 << 16)).join().unwrap();
+    let (walked, names) = walk(dump.clone());
+    let Walked { stack: Some(stack), steps, .. } = &walked[0] else { panic!("{walked:?}") };
+    assert!(stack.is_whole && steps.last().is_some_and(|step| step.way == Way::Outermost), "{names:?} {steps:?}");
+    assert_eq!(follow(&dump, steps), stack.addresses);
+    let places: Vec<u64> =
+        stack.addresses.iter().enumerate().map(|(at, address)| address - u64::from(at > 0)).collect();
+    assert_eq!(steps.iter().map(|step| step.place).collect::<Vec<_>>(), places);
+}
+
 #[test]
 fn a_stack_of_which_too_little_was_copied_ends_there_and_is_not_whole() {
     let (walked, names) = walk(innermost(200, 8000));
@@ -75,7 +117,7 @@ fn a_stack_of_which_too_little_was_copied_ends_there_and_is_not_whole() {
     // What frame pointers lead to is taken where it is more.
     let code = dump as fn(usize) -> Dump as usize as u64;
     let (walked, _) = walk(Dump { pointers: vec![code; 100], ..innermost(200, 8000) });
-    assert_eq!(walked, [Walked { ticket: 7, stack: None }]);
+    assert!(walked.iter().all(|walked| walked.ticket == 7 && walked.stack.is_none()) && walked.len() == 1);
 }
 
 #[test]
