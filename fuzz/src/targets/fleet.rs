@@ -70,11 +70,14 @@ impl Read for Slowly<'_> {
 pub fn stream(data: &[u8]) -> bool {
     let pieces = rdiag::cli::taken_apart(data).expect("memory can be read");
     let slowly = rdiag::cli::taken_apart(Slowly(data)).expect("memory can be read");
-    // Behind so many damaged ones in a row, where it goes on depends on what was passed over at once.
-    let is_damaged = |piece: &&Option<Vec<u8>>| piece.is_none();
-    let alike = pieces.iter().zip(&slowly).take_while(|(piece, slow)| piece == slow).count();
-    let in_a_row = pieces.iter().take(alike).rev().take_while(is_damaged).count();
-    assert!(pieces == slowly || in_a_row >= MOST_DAMAGED, "what comes in pieces is taken apart otherwise");
+    // Behind so many damaged ones in a row, where it goes on depends on what was passed over at once. What is found there may be alike, and
+    // what follows it not.
+    let alike = pieces.iter().zip(&slowly).take_while(|(piece, slow)| piece == slow);
+    let (longest, _) = alike.fold((0, 0), |(longest, row): (usize, usize), (piece, _)| {
+        let row = if piece.is_none() { row + 1 } else { 0 };
+        (longest.max(row), row)
+    });
+    assert!(pieces == slowly || longest >= MOST_DAMAGED, "what comes in pieces is taken apart otherwise");
     let bytes: usize = pieces.iter().flatten().map(Vec::len).sum();
     assert!(bytes <= data.len(), "more comes out than went in");
     pieces.iter().any(Option::is_some)
