@@ -43,6 +43,8 @@ mod waits;
 mod wakers;
 mod watching;
 
+use std::collections::HashSet;
+
 use crate::def::{Probe, Taken};
 use fill::Source;
 use kernel::{Met, Room};
@@ -279,7 +281,15 @@ impl Response {
 
     /// Has stacks walked on that end where the programs knew no more, and asks for the names on those that were.
     fn complete_stacks(&mut self, host: &Host) -> Result<(), Unavailable> {
-        let complete = self.steps.take(&mut self.object, host, &mut self.symbols, &mut self.stacks)?;
+        let (pythons, mut asked) = (&mut self.pythons, HashSet::new());
+        // Of its threads the functions will be known otherwise.
+        let is_of_python = |object: &Object, symbols: &mut Symbols, process: Process| {
+            if asked.insert(process) {
+                pythons.ask(object, host, symbols, process);
+            }
+            pythons.is_expected(host, process)
+        };
+        let complete = self.steps.take(&mut self.object, host, &mut self.symbols, &mut self.stacks, is_of_python)?;
         for Completed { process, name, is_running } in complete {
             let stack = self.stacks.get(name).unwrap_or_default();
             if is_running {

@@ -15,6 +15,8 @@ type PythonWords = [u64; 16];
 const TEXT: usize = 8;
 /// The name of a function whose own is not in ASCII.
 const NAMELESS: &str = "(a name that is not ASCII)";
+/// How long an interpreter is waited for, in seconds.
+const PATIENCE: f64 = 5.0;
 /// That of one whose name could not be read, or found no room.
 const UNKNOWN: &str = "(unknown function)";
 
@@ -27,6 +29,8 @@ pub(super) struct Pythons {
     functions: HashSet<Frame>,
     /// What asks the interpreters is at work, or why it is not.
     attached: Option<Result<(), String>>,
+    /// Until when an interpreter may be found in which processes.
+    expected: HashMap<Process, f64>,
 }
 
 impl Pythons {
@@ -41,9 +45,14 @@ impl Pythons {
             Some(looks) => looks,
         };
         *looks += 1;
-        if looks.is_power_of_two() {
-            symbols.learn_interpreter(host, process);
+        if looks.is_power_of_two() && symbols.learn_interpreter(host, process) {
+            self.expected.entry(process).or_insert(host.now() + PATIENCE);
         }
+    }
+
+    /// Whether an interpreter is being looked for in a process, so that it is not worth while to walk its own stacks yet.
+    pub(super) fn is_expected(&self, host: &Host, process: Process) -> bool {
+        self.expected.get(&process).is_some_and(|until| host.now() < *until)
     }
 
     /// Tells the programs of the interpreters that were found meanwhile.
@@ -52,6 +61,7 @@ impl Pythons {
             let attached = self.attached.get_or_insert_with(|| attach(object, host).map_err(|gap| gap.why));
             if attached.is_ok() && object.set_hash_value("pythons", &process.pid, told(&interpreter)).is_ok() {
                 self.looks.insert(process, None);
+                self.expected.insert(process, 0.0);
             }
         }
     }

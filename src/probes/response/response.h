@@ -139,7 +139,7 @@ struct thread {
 	u64 file;
 	u64 user_stack;
 	u64 waits;
-	u64 long_call; /* the call whose last wait was long, + 1 */
+	u64 long_calls; /* those whose last wait was long: a bit for each, which some share */
 	u64 on_since;
 	u64 rq; /* run queue of the CPU that it is on; 0: it was not seen to come in */
 	u64 stolen_before;

@@ -18,9 +18,11 @@ const HEAD: usize = 8;
 const SO_FAR: usize = 81;
 /// Places of one process at most: others need room, too.
 const MOST_STEPS: usize = 4096;
-/// So many processes are remembered, and ranges of code without frame pointers; then all are forgotten.
+/// So many processes are remembered, and places and ranges of code without frame pointers together; then all are forgotten.
 const MOST_PROCESSES: usize = 4096;
-const MOST_RANGES: usize = 200_000;
+const MOST_REMEMBERED: usize = 200_000;
+/// As often a stack is walked on for which there was no time.
+const MOST_TRIES: u32 = 8;
 /// How long what is asked of new processes is waited for, in seconds.
 const SOON: f64 = 0.02;
 /// Records that the ring has room for.
@@ -69,6 +71,8 @@ struct Waiting {
     program: u64,
     stack: u64,
     is_running: bool,
+    /// How often there was no time for all of it.
+    tries: u32,
 }
 
 /// A stack that is whole now.
@@ -91,7 +95,8 @@ pub(super) struct Steps {
     incomplete: BTreeSet<u64>,
     /// Those that go on by frame pointers where tables could not be read.
     guessed: BTreeSet<u64>,
-    ranges: usize,
+    /// Places and ranges of all.
+    remembered: usize,
     /// Places whose frame is not found by the frame pointer, so that who follows that leaves out their callers.
     without_pointer: HashMap<Process, BTreeMap<u64, u64>>,
 }
@@ -111,13 +116,14 @@ impl Steps {
         host: &Host,
         symbols: &mut Symbols,
         stacks: &mut StackNames,
+        mut is_of_python: impl FnMut(&Object, &mut Symbols, Process) -> bool,
     ) -> Result<Vec<Completed>, Unavailable> {
         let mut asked = Vec::new();
         object.drain("frames_asked", MOST, |record| asked.extend(Asked::of(record)))?;
-        if self.executed.len() > MOST_PROCESSES || self.ranges > MOST_RANGES {
+        if self.executed.len() > MOST_PROCESSES || self.remembered > MOST_REMEMBERED {
             self.executed.clear();
             self.without_pointer.clear();
-            self.ranges = 0;
+            self.remembered = 0;
         }
         let mut dumps: HashMap<Process, Vec<Dump>> = HashMap::new();
         // Of a process that is new each wait until the next look would have no stack.
@@ -128,22 +134,31 @@ impl Steps {
                 self.incomplete.insert(stack);
             }
             let program = self.program_of(process, known);
+            if is_of_python(object, symbols, process) {
+                continue;
+            }
             // What a process executed before is not to be found in what it has mapped now.
             if ![known, program].contains(&stands(object, process)) {
                 continue;
             }
             self.last_ticket += 1;
-            self.waiting.insert(self.last_ticket, Waiting { process, program, stack, is_running });
+            self.waiting.insert(self.last_ticket, Waiting { process, program, stack, is_running, tries: 0 });
             dumps.entry(process).or_default().push(Dump { ticket: self.last_ticket, ..dump });
         }
         for (process, dumps) in dumps {
             symbols.unwind(host, process, dumps);
         }
-        let mut complete = Vec::new();
+        let (mut complete, mut again) = (Vec::new(), HashMap::<Process, Vec<Dump>>::new());
         for walked in symbols.walked_within(host, if is_new { SOON } else { 0.0 }) {
-            let Walked { ticket, stack: rest, steps, is_guessed } = walked;
-            let Some(Waiting { process, program, stack, is_running }) = self.waiting.remove(&ticket) else { continue };
+            let Walked { ticket, stack: rest, steps, is_guessed, unfinished } = walked;
+            let Some(waiting) = self.waiting.remove(&ticket) else { continue };
+            let Waiting { process, program, stack, is_running, tries } = waiting;
             self.tell(object, process, program, &steps);
+            if let Some(dump) = unfinished.filter(|_| tries < MOST_TRIES) {
+                self.waiting.insert(ticket, Waiting { tries: tries + 1, ..waiting });
+                again.entry(process).or_default().push(dump);
+                continue;
+            }
             let rest =
                 rest.map(|rest| (rest.addresses, rest.is_whole)).filter(|(rest, whole)| rest.len() > 1 || *whole);
             if let Some((rest, _)) = rest
@@ -155,6 +170,9 @@ impl Steps {
                 }
                 complete.push(Completed { process, name: stack, is_running });
             }
+        }
+        for (process, dumps) in again {
+            symbols.unwind(host, process, dumps);
         }
         Ok(complete)
     }
@@ -168,6 +186,7 @@ impl Steps {
         if ![program, executed.before].contains(&stands(object, process)) {
             return;
         }
+        let before = executed.told.len();
         for (at, step) in steps.iter().enumerate() {
             let (place, words) = words_of(step);
             let known = executed.told.get(&place);
@@ -179,6 +198,7 @@ impl Steps {
                 let _ = object.set_hash_value("steps", &[program, place], words);
             }
         }
+        self.remembered += executed.told.len() - before;
         if stands(object, process) == executed.before && !executed.told.is_empty() {
             let _ = object.set_hash_value("executed", &process.pid, program);
         }
@@ -206,7 +226,7 @@ impl Steps {
         if !has_pointer {
             let (from, until) = (step.place.saturating_sub(step.before), step.place.saturating_add(step.after));
             let is_new = self.without_pointer.entry(process).or_default().insert(from, until).is_none();
-            self.ranges += usize::from(is_new);
+            self.remembered += usize::from(is_new);
         }
     }
 

@@ -7,6 +7,12 @@
 const volatile u32 with_calls = 1;
 const volatile u32 with_marks = 0;
 
+/* That of its call in `long_calls`. */
+static __always_inline u64 bit_of_call(struct thread *thread)
+{
+	return 1ULL << (thread->call & 63);
+}
+
 static __always_inline void lose(u32 which)
 {
 	count_in(&losses, &which, 1);

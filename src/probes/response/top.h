@@ -55,7 +55,7 @@ static __always_inline bool wants_top(struct thread *thread)
 
 	if (!wanted || *wanted != tgid)
 		return false;
-	return thread->waits < EARLY_WAITS || !(thread->waits & (ONE_TOP_IN - 1)) || thread->long_call == thread->call + 1;
+	return thread->waits < EARLY_WAITS || !(thread->waits & (ONE_TOP_IN - 1)) || thread->long_calls & bit_of_call(thread);
 }
 
 /* Keeps the top of the stack of the task that runs now, and returns its name; 0 if it cannot. */

@@ -56,9 +56,9 @@ static __always_inline void comes_in(struct thread *thread, u64 slot, struct tas
 		}
 		thread->waits++;
 		if (blocked >= threshold_ns)
-			thread->long_call = thread->call + 1;
-		else if (thread->long_call == thread->call + 1)
-			thread->long_call = 0;
+			thread->long_calls |= bit_of_call(thread);
+		else
+			thread->long_calls &= ~bit_of_call(thread);
 		waited(thread, slot, blocked, open, stack);
 		queued(thread, slot, WOKEN, ns - blocked, now, false, 0);
 	} else if (mode == PREEMPTED || mode == WOKEN || mode == THROTTLED) {
@@ -181,7 +181,7 @@ static __always_inline void take_user_stack(u64 *ctx, struct thread *thread, str
 
 	if (!want_user || !prev->mm || (thread->flags & 1))
 		return;
-	if (thread->long_call != thread->call + 1 && (thread->waits & (ONE_IN - 1)) && (with_marks || thread->waits >= EARLY_STACKS))
+	if (!(thread->long_calls & bit_of_call(thread)) && (thread->waits & (ONE_IN - 1)) && (with_marks || thread->waits >= EARLY_STACKS))
 		return;
 	struct stack *at_hand = bpf_map_lookup_elem(&scratch, &zero);
 	thread->user_stack = MISSING;

@@ -33,6 +33,8 @@ pub struct Walked {
     pub steps: Vec<Step>,
     /// Frame pointers were followed where a table may be that could not be read.
     pub is_guessed: bool,
+    /// What was to be walked, if there was no time for all of it: what was read meanwhile is known from now on.
+    pub unfinished: Option<Dump>,
 }
 
 /// From one place to its caller.

@@ -37,7 +37,7 @@ impl Lookup {
         let until = now() + PATIENCE;
         // Places that were asked for in the last round.
         let mut asked: BTreeSet<(usize, u64)> = BTreeSet::new();
-        for _ in 0..ROUNDS {
+        'rounds: for _ in 0..ROUNDS {
             let mut wanted: BTreeMap<usize, (u64, BTreeSet<u64>)> = BTreeMap::new();
             for walk in &mut walks {
                 let Some(Unknown { mapping, address, offset }) = self.go_on(walk, maps, &files) else { continue };
@@ -58,7 +58,7 @@ impl Lookup {
             asked = wanted.iter().flat_map(places).collect();
             for (mapping, (address, offsets)) in wanted {
                 if now() >= until {
-                    break;
+                    break 'rounds;
                 }
                 let found = files.entry(mapping).or_insert_with(|| {
                     let (file, _) = maps.in_file(address, *pid)?;
@@ -114,7 +114,9 @@ fn walked(walk: Walk, maps: &Maps) -> Walked {
     let is_whole = walk.end == Some(End::Start);
     let is_best = is_whole || walk.addresses.len() >= believed(maps, &walk.dump.pointers);
     let stack = is_best.then_some(ByTables { addresses: walk.addresses, is_whole });
-    Walked { ticket: walk.dump.ticket, stack, steps: walk.steps, is_guessed: walk.is_guessed }
+    let ticket = walk.dump.ticket;
+    let unfinished = walk.end.is_none().then_some(walk.dump);
+    Walked { ticket, stack, steps: walk.steps, is_guessed: walk.is_guessed, unfinished }
 }
 
 #[cfg(test)]

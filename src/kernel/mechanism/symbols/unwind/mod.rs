@@ -60,6 +60,7 @@ impl Symbols {
                 stack: None,
                 steps: Vec::new(),
                 is_guessed: false,
+                unfinished: None,
             }));
         }
     }
