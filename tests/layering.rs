@@ -105,7 +105,7 @@ const HOMES: &[(&str, &[&str])] = &[
             "kernel/mechanism/points/returns.rs",
             "kernel/mechanism/ebpf/types",
             "kernel/mechanism/symbols/reader/copy.rs",
-            "kernel/mechanism/symbols/python/elf.rs",
+            "kernel/mechanism/symbols/interpreted",
         ],
     ),
     ("perf_event_open_sys", &["kernel/mechanism/perf"]),

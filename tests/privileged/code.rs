@@ -8,16 +8,21 @@ use serde_json::Value;
 
 use crate::support::{Need, alone, has, rdiag};
 
-const NEEDS: &[Need] = &[Need::Root, Need::Path("/sys/kernel/btf/vmlinux")];
+pub(super) const NEEDS: &[Need] = &[Need::Root, Need::Path("/sys/kernel/btf/vmlinux")];
 
-fn text(bytes: &[u8]) -> String {
+pub(super) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
 /// Runs a command in a folder, and gives the profile of its time.
-fn profile(folder: &Path, command: &[&str]) -> Value {
+pub(super) fn profile(folder: &Path, command: &[&str]) -> Value {
+    profile_of(folder, &[&["--"], command].concat())
+}
+
+/// The same of what these arguments say.
+pub(super) fn profile_of(folder: &Path, command: &[&str]) -> Value {
     let mut run = rdiag();
-    run.args(["run", "method-r", "--format", "json", "--out", "-", "--budget", "100%", "--"]).args(command);
+    run.args(["run", "method-r", "--format", "json", "--out", "-", "--budget", "100%"]).args(command);
     let output = run.current_dir(folder).output().unwrap();
     assert!(output.status.success(), "{command:?}: {}", text(&output.stderr));
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -25,10 +30,10 @@ fn profile(folder: &Path, command: &[&str]) -> Value {
 }
 
 /// A stack: its component, seconds, and functions with their files, outermost first.
-struct Shown {
-    component: String,
-    seconds: f64,
-    functions: Vec<String>,
+pub(super) struct Shown {
+    pub(super) component: String,
+    pub(super) seconds: f64,
+    pub(super) functions: Vec<String>,
 }
 
 impl Shown {
@@ -38,7 +43,7 @@ impl Shown {
     }
 }
 
-fn stacks(profile: &Value) -> Vec<Shown> {
+pub(super) fn stacks(profile: &Value) -> Vec<Shown> {
     let at = |value: &Value, path: &str| value.pointer(path).cloned().unwrap_or_default();
     let text = |value: Value| value.as_str().unwrap_or_default().to_owned();
     let all = |value: Value| value.as_array().cloned().unwrap_or_default();
@@ -60,13 +65,13 @@ fn stacks(profile: &Value) -> Vec<Shown> {
 }
 
 /// Seconds in a component with these functions on the stack.
-fn seconds(stacks: &[Shown], component: &str, functions: &[&str]) -> f64 {
+pub(super) fn seconds(stacks: &[Shown], component: &str, functions: &[&str]) -> f64 {
     let own = stacks.iter().filter(|stack| stack.component == component && stack.has(functions));
     own.map(|stack| stack.seconds).sum()
 }
 
 /// The largest, for a failed test.
-fn all(stacks: &[Shown]) -> String {
+pub(super) fn all(stacks: &[Shown]) -> String {
     stacks.iter().take(40).fold(String::new(), |mut all, stack| {
         let _ = writeln!(all, "{} {:.3} {}", stack.component, stack.seconds, stack.functions.join(";"));
         all
@@ -318,12 +323,19 @@ fn a_program_that_lies_about_being_an_interpreter_costs_its_own_names() {
     if !has(NEEDS) || !has(&[Need::Tool("cc")]) {
         return;
     }
+    costs_its_own_names("python3.11", LIAR, &[]);
+}
+
+/// Has a program observed that makes up names which would ring a bell and clear the screen: it is shown as what it is called, without what
+/// would reach the terminal.
+pub(super) fn costs_its_own_names(name: &str, source: &str, flags: &[&str]) {
     let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("liar.c"), LIAR).unwrap();
-    let flags = ["-O1", "-o", "python3.11", "liar.c"];
-    assert!(Command::new("cc").args(flags).current_dir(folder.path()).status().unwrap().success());
+    std::fs::write(folder.path().join("liar.c"), source).unwrap();
+    let compiled =
+        Command::new("cc").args(["-O1", "-o", name, "liar.c"]).args(flags).current_dir(folder.path()).status();
+    assert!(compiled.unwrap().success());
     let mut run = rdiag();
-    run.args(["run", "method-r", "-v", "--budget", "100%", "--", "./python3.11"]);
+    run.args(["run", "method-r", "-v", "--budget", "100%", "--", &format!("./{name}")]);
     let output = run.current_dir(folder.path()).output().unwrap();
     let (shown, told) = (text(&output.stdout), text(&output.stderr));
     assert!(output.status.success(), "{told}");
@@ -331,7 +343,6 @@ fn a_program_that_lies_about_being_an_interpreter_costs_its_own_names() {
     for raw in ['\u{1b}', '\u{7}'] {
         assert!(!shown.contains(raw) && !told.contains(raw), "{raw:?} in {shown:?}");
     }
-    // What it makes up is shown as what it is called, without what would reach the terminal.
     assert!(
         shown.contains("\\u{7}") || shown.contains("\\x07") || shown.contains('\u{fffd}') || shown.contains("^G"),
         "{shown}"

@@ -12,6 +12,8 @@ mod ask_runtime;
 mod baits;
 mod cgroup;
 mod code;
+mod code_of_node;
+mod code_of_sleepers;
 mod cpu;
 mod cpu_placement;
 mod databases;

@@ -115,6 +115,62 @@ fn a_thread_of_python_that_wants_the_interpreter_waits_for_a_lock_and_one_withou
     assert_eq!(key, "futex _PyRuntime", "{:#?}", rows(&result, "waits"));
 }
 
+/// Four threads that want a mutex, three at a reader-writer lock, and two that wait for a condition variable all the time.
+const RUST: &str = r#"
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Condvar, Mutex, RwLock};
+use std::time::{Duration, Instant};
+static WAITED: AtomicU64 = AtomicU64::new(0);
+fn nap(ms: u64) { std::thread::sleep(Duration::from_millis(ms)) }
+fn waits<T>(take: impl FnOnce() -> T) -> T {
+    let began = Instant::now();
+    let taken = take();
+    WAITED.fetch_add(began.elapsed().as_micros() as u64, Relaxed);
+    taken
+}
+fn main() {
+    let end = Instant::now() + Duration::from_secs(2);
+    let all = Arc::new((Mutex::new(()), RwLock::new(()), Mutex::new(()), Condvar::new()));
+    let turn = move |at: usize| {
+        let (mutex, lock, idle, work) = &*all;
+        match at {
+            0..4 => { let _held = waits(|| mutex.lock()); nap(20) }
+            4 => { let _held = waits(|| lock.write()); nap(20) }
+            5..7 => { let _held = waits(|| lock.read()); nap(5) }
+            _ => drop(work.wait_timeout(idle.lock().unwrap(), Duration::from_millis(200))),
+        }
+        nap(1);
+    };
+    let run = move |at| while Instant::now() < end { turn(at) };
+    let threads: Vec<_> = (0..9).map(|at| { let run = run.clone(); std::thread::spawn(move || run(at)) }).collect();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    println!("\nTRUTH {{\"seconds\": 18, \"lock.user\": {}}}", WAITED.load(Relaxed) as f64 * 1e-6);
+}
+"#;
+
+#[test]
+#[ignore = "needs: root, eBPF, rustc"]
+fn a_thread_of_rust_that_wants_a_lock_waits_for_one_and_an_idle_pool_does_not() {
+    let _alone = alone();
+    if !has(NEEDS) || !has(&[Need::Tool("rustc")]) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (source, program) = (folder.path().join("locks.rs"), folder.path().join("locks"));
+    fs::write(&source, RUST).unwrap();
+    let compiled = Command::new("rustc").args(["--edition=2021", "-O", "-o"]).arg(&program).arg(&source).status();
+    assert!(compiled.unwrap().success());
+    let (result, truth) = observed(&Command::new(&program), "rust");
+    let (is, should) = (told(&result, "lock.user"), truth["lock.user"]);
+    assert!(
+        should > 6.0 && (is - should).abs() < TOLERANCE * truth["seconds"],
+        "{is} s of {should} s: {:#?}",
+        shares(&result)
+    );
+    // With the first thread, which joins the others.
+    assert!(told(&result, "wait.futex") > 5.5, "those without work: {:#?}", shares(&result));
+}
+
 /// Four threads that want a monitor of which one has it and sleeps, one that waits to be notified, and one that is parked.
 const MONITOR: &str = r#"
 public class Main {

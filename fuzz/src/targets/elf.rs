@@ -36,8 +36,8 @@ pub fn symbols(data: &[u8]) -> bool {
     }
     let callers = fuzzed::rows(&file, &offsets).unwrap_or(0);
     assert!(callers <= offsets.len());
-    let has_python = fuzzed::python(&file, [8, 11, 12, 13, 14]);
-    named + callers > 0 || has_python
+    let has_interpreter = fuzzed::interpreter(&file, [8, 11, 12, 13, 14]);
+    named + callers > 0 || has_interpreter
 }
 
 fn memory() -> std::fs::File {

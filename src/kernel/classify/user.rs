@@ -13,6 +13,18 @@ pub fn is_lock(variable: &str) -> bool {
     LOCKS.contains(&variable)
 }
 
+/// The ends of functions that wait for a lock which another thread has, and for nothing else, on a futex that is the lock's own: of Rust's
+/// standard library. (`parking_lot` has one for each thread, which it uses for condition variables, too.)
+const TAKES: &[&str] = &["::Mutex::lock_contended", "::RwLock::read_contended", "::RwLock::write_contended"];
+
+/// Whether a function of this name waits for a lock that another thread has.
+#[must_use]
+pub fn takes_lock(function: &str) -> bool {
+    // `<std::sys::sync::mutex::futex::Mutex>::lock_contended`, as newer compilers have it.
+    let function = function.replace(['<', '>'], "");
+    TAKES.iter().any(|end| function.ends_with(end))
+}
+
 /// A word on a stack, and the function that it is an address in, if any.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Slot<'s> {
@@ -69,6 +81,24 @@ mod tests {
     use super::*;
 
     const SP: u64 = 0x7f12_3456_7000;
+
+    #[test]
+    fn a_lock_of_rust_is_known_by_the_function_that_waits_for_it() {
+        for function in [
+            "std::sys::sync::mutex::futex::Mutex::lock_contended",
+            "<std::sys::sync::rwlock::futex::RwLock>::read_contended",
+            "std::sys::unix::locks::futex_rwlock::RwLock::write_contended",
+        ] {
+            assert!(takes_lock(function), "{function}");
+        }
+        for other in [
+            "std::sys::sync::condvar::futex::Condvar::wait_optional_timeout",
+            "parking_lot::raw_mutex::RawMutex::lock_slow",
+            "",
+        ] {
+            assert!(!takes_lock(other), "{other}");
+        }
+    }
 
     /// A stack with these functions at these places, and these links from one place to another.
     fn wants(functions: &[(usize, &str)], links: &[(usize, usize)]) -> bool {

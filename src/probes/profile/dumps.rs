@@ -67,6 +67,7 @@ impl Dumped {
             ticket: 0,
             registers,
             is_called: false,
+            is_asleep: false,
             follows_pointers: false,
             base,
             bytes,

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 
 use super::fill::seconds;
 use super::gaps::Reasons;
+use super::interpreted::Interpreters;
 use super::kind::{Kind, Type};
 use super::kinds::{Kinds, Split};
 use super::moves::Moves;
-use super::python::Pythons;
 use super::record::{Cell, Record};
 use super::stacks::{self, DEPTH, StackNames};
 use super::steps::Steps;
+use super::user_locks::Locks;
 use rdiag_kernel::host::Host;
 use rdiag_kernel::mechanism::symbols::{Piece, Sample, Summary, Symbols, summarize};
 use rdiag_model::ledger::{ComponentStacks, FunctionTime};
@@ -29,9 +30,9 @@ const OF_THE_SYSTEM: &[&str] = &["libc.so", "libc-", "libc.musl", "libpthread", 
 pub(super) fn stacks_by_component(
     host: &Host,
     records: &[Record],
-    (kinds, moves): (&[Kinds], Option<&Moves>),
+    (kinds, locks, moves): (&[Kinds], &Locks, Option<&Moves>),
     symbols: &mut Symbols,
-    (stacks, (pythons, steps)): (&StackNames, (&Pythons, &Steps)),
+    (stacks, (interpreters, steps)): (&StackNames, (&Interpreters, &Steps)),
     running: BTreeMap<Component, Vec<Sample<'_>>>,
 ) -> Vec<ComponentStacks> {
     let mut samples = running;
@@ -59,7 +60,13 @@ pub(super) fn stacks_by_component(
             short.fold(0_u64, |sum, cell| sum.saturating_add(cell.ns))
         };
         for cell in record.cells.iter().filter(|cell| cell.kind.of() == Type::Stack) {
-            let Some(component) = kinds.get(&cell.kind.wait()).and_then(Split::mostly) else { continue };
+            let of_kind = kinds.get(&cell.kind.wait());
+            let component = match locks.of_stack(record.pid, cell) {
+                Some(true) => Some(Component::LockUser),
+                Some(false) => of_kind.and_then(|split| split.mostly_other(Component::LockUser)),
+                None => of_kind.and_then(Split::mostly),
+            };
+            let Some(component) = component else { continue };
             let scale = if cell.kind.short() {
                 let sampled = short(cell.kind.wait(), Type::Stack).max(1);
                 short(cell.kind.wait(), Type::Wait) as f64 / sampled as f64
@@ -85,7 +92,7 @@ pub(super) fn stacks_by_component(
         let (id, title) = (component.id(), component.def().title);
         let of = Summary { id, title, unit: Unit::Seconds, top: usize::MAX, depth: DEPTH };
         let mut stacks = summarize(host, symbols, &samples, of);
-        let functions = functions(component, &stacks, |frame| pythons.has(frame));
+        let functions = functions(component, &stacks, |frame| interpreters.has(frame));
         cut(&mut stacks);
         ComponentStacks { component, stacks, functions }
     };

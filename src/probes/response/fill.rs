@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use super::Settings;
 use super::code::stacks_by_component;
 use super::gaps::Reasons;
+use super::interpreted::Interpreters;
 use super::kind::{PREEMPTED, THROTTLED, Type, WOKEN};
 use super::kinds::Kinds;
 use super::limits::{limit_keys, limit_threads};
 use super::objects;
 use super::on_cpu::on_cpu;
 use super::polls::Polls;
-use super::python::Pythons;
 use super::record::{Cell, Record};
 use super::running::Running;
 use super::stacks::StackNames;
@@ -20,6 +20,7 @@ use super::syscalls::all_calls;
 use super::timeline_samples::TimelineSamples;
 use super::timelines::timelines;
 use super::tops::Tops;
+use super::user_locks::Locks;
 use super::waits::{self, Classes};
 use super::wakers::wakers;
 use super::watching::Watched;
@@ -45,7 +46,7 @@ pub(super) struct Source<'s> {
     pub(super) polls: &'s Polls,
     pub(super) running: &'s Running,
     /// What stacks of the program are told by.
-    pub(super) code: (&'s Pythons, &'s Steps),
+    pub(super) code: (&'s Interpreters, &'s Steps),
     /// Window in ns of CLOCK_MONOTONIC.
     pub(super) began: u64,
     pub(super) ended: u64,
@@ -65,7 +66,8 @@ pub(super) fn ledger(source: Source<'_>, symbols: &mut Symbols) -> Ledger {
     let without_swap = host.read("proc/swaps").is_ok_and(|text| text.lines().nth(1).is_none());
     symbols.settle(host);
     let mut ledger = Ledger { level: Level::L3, began: seconds(began), ended: seconds(ended), ..Ledger::default() };
-    let mut classes = Classes::new(symbols, stacks, tops, without_swap, &records);
+    let locks = Locks::new(symbols, (stacks, code.1), &records);
+    let mut classes = Classes::new(symbols, (stacks, tops, &locks), without_swap, &records);
     let reasons = settings.moves.as_ref().map(|moves| Reasons { moves, symbols, stacks });
     let (mut kinds, mut seen): (Vec<Kinds>, Vec<bool>) = (Vec::new(), Vec::new());
     for record in &records {
@@ -92,8 +94,14 @@ pub(super) fn ledger(source: Source<'_>, symbols: &mut Symbols) -> Ledger {
     ledger.calls_share = watched.share(first, last);
     ledger.checks = checks(host, &records, stolen);
     let running = running.samples(&ledger, stacks, code.1);
-    ledger.stacks =
-        stacks_by_component(host, &records, (&kinds, settings.moves.as_ref()), symbols, (stacks, code), running);
+    ledger.stacks = stacks_by_component(
+        host,
+        &records,
+        (&kinds, &locks, settings.moves.as_ref()),
+        symbols,
+        (stacks, code),
+        running,
+    );
     ledger.follows = settings.moves.is_some();
     ledger.slow.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
     ledger.slow.truncate(MAX_SLOW);

@@ -10,6 +10,7 @@
 #include "lockword.h"
 
 #define FUTEX_OPERATION 15
+#define FUTEX_WAIT 0
 #define FUTEX_WAIT_BITSET 9
 #define FUTEX_PRIVATE 128
 

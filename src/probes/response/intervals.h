@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  * Intervals that end: where their time goes. */
 #pragma once
-#include "tasks.h"
+#include "futex.h"
 
 /* Ends the interval under way and gives its length; the first of a thread began before anybody looked. */
 static __always_inline u64 elapsed(struct thread *thread, u64 now)
@@ -65,6 +65,15 @@ static __always_inline u64 throttled_of(struct thread *thread, struct task_struc
 	return (u64)cfs_rq == thread->cfs_rq ? throttled_time(cfs_rq) - thread->throttled_before : 0;
 }
 
+/* A futex whose use is in the memory of its program alone. */
+static __always_inline bool is_unknown_futex(u64 wait)
+{
+	u64 flags = wait >> 48, operation = flags >> 8 & FUTEX_OPERATION;
+
+	return traits(wait >> 8 & 0xffff) & TAKES_ADDRESS && !(flags & (LOCK_WORD | RWLOCK)) &&
+	       (operation == FUTEX_WAIT || operation == FUTEX_WAIT_BITSET);
+}
+
 /* A wait that ended, or lasts still. */
 static __noinline void waited(struct thread *thread, u64 slot, u64 ns, bool open, u64 stack)
 {
@@ -85,6 +94,8 @@ static __noinline void waited(struct thread *thread, u64 slot, u64 ns, bool open
 	key.object[1] = key.object[2] = 0;
 	if (stack) {
 		key.kind = (thread->wait & ~0xffULL) | STACK | (sampled ? (u64)SHORT << 48 : 0);
+		/* Of a futex that nothing else tells the use of, the stacks that wait for it may. */
+		key.object[1] = is_by_tables(thread->user_stack) && is_unknown_futex(thread->wait) ? thread->object[0] : 0;
 		key.object[0] = thread->user_stack;
 		key.stack = stack;
 		cell = cell_of(thread, slot, &key, 0);

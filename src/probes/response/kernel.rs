@@ -1,7 +1,6 @@
 //! The programs' records, taken over and given free.
 
 use rdiag_kernel::mechanism::ebpf::Object;
-use rdiag_kernel::mechanism::symbols::Process;
 use rdiag_model::Unavailable;
 
 use super::kind::{Kind, Type};
@@ -112,8 +111,8 @@ impl Met {
     }
 }
 
-/// What a live thread has met, with its process; nothing is changed.
-pub(super) fn met(object: &Object, slot: u32) -> Result<Option<(Process, Met)>, Unavailable> {
+/// What a live thread has met, with its record so far; nothing is changed.
+pub(super) fn met(object: &Object, slot: u32) -> Result<Option<(Record, Met)>, Unavailable> {
     let thread: ThreadWords = object.element("threads", slot)?;
     if thread.first() == Some(&0) {
         return Ok(None);
@@ -127,7 +126,7 @@ pub(super) fn met(object: &Object, slot: u32) -> Result<Option<(Process, Met)>, 
         at = next as u32;
         seen += 1;
     }
-    Ok(Some((record.process(), met)))
+    Ok(Some((record, met)))
 }
 
 /// The time in each of a live thread's cells, by kind; none if they are more than `most`. Nothing is changed.

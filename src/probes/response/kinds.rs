@@ -23,6 +23,12 @@ impl Split {
         self.0.iter().max_by_key(|(_, ns)| **ns).map(|(component, _)| *component)
     }
 
+    /// That of most of the time which is not one's, unless there is no other.
+    pub(super) fn mostly_other(&self, than: Component) -> Option<Component> {
+        let others = self.0.iter().filter(|(component, _)| **component != than);
+        others.max_by_key(|(_, ns)| **ns).map(|(component, _)| *component).or_else(|| self.mostly())
+    }
+
     /// Divides time and number of some of the waits, of which only the kind is known: so that no component has more of them than it has
     /// time.
     pub(super) fn divide(&self, ns: u64, count: u64) -> impl Iterator<Item = (Component, u64, u64)> {
@@ -48,6 +54,8 @@ mod tests {
         split.add(Component::LockKernel, 200);
         split.add(Component::OtherOff, 0);
         assert_eq!(split.mostly(), Some(Component::IoBlockMeta));
+        assert_eq!(split.mostly_other(Component::IoBlockMeta), Some(Component::LockKernel));
+        assert_eq!(split.mostly_other(Component::IpcPipe), Some(Component::IoBlockMeta));
         let parts: Vec<_> = split.divide(400, 8).collect();
         assert_eq!(parts, [(Component::IoBlockMeta, 300, 6), (Component::LockKernel, 100, 2)]);
     }

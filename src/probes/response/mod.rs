@@ -12,10 +12,13 @@ mod code;
 mod definition;
 mod descriptors;
 mod fill;
+mod frame_asked;
 mod gaps;
+mod interpreted;
 mod kernel;
 mod kind;
 mod kinds;
+mod learning;
 mod limits;
 mod mark;
 mod marks;
@@ -25,13 +28,14 @@ mod objects;
 mod on_cpu;
 mod open;
 mod polls;
-mod python;
 mod record;
 mod request_key;
 mod rings;
 mod running;
+mod sleepers;
 mod stacks;
 mod start;
+mod step_words;
 mod steps;
 mod syscalls;
 mod tables;
@@ -39,22 +43,21 @@ mod timeline_samples;
 mod timelines;
 mod tops;
 mod traits;
+mod user_locks;
 mod waits;
 mod wakers;
 mod watching;
 
-use std::collections::HashSet;
-
 use crate::def::{Probe, Taken};
 use fill::Source;
-use kernel::{Met, Room};
+use interpreted::Interpreters;
+use kernel::Room;
 use moves::Moves;
 use open::Open;
 use polls::Polls;
-use python::Pythons;
 use rdiag_kernel::host::{CpuTicks, Host, Stolen};
 use rdiag_kernel::mechanism::ebpf::Object;
-use rdiag_kernel::mechanism::symbols::{Process, Symbols, calls as call_sites};
+use rdiag_kernel::mechanism::symbols::Symbols;
 use rdiag_kernel::mechanism::tracefs::event_cost::Spent;
 use rdiag_model::ledger::{Level, MAX_THREADS};
 use rdiag_model::{Ledger, Reason, Unavailable};
@@ -62,7 +65,7 @@ use record::Record;
 use request_key::RequestKey;
 use running::Running;
 use stacks::StackNames;
-use steps::{Completed, Steps};
+use steps::Steps;
 use timeline_samples::TimelineSamples;
 use tops::Tops;
 use watching::{CallWatching, Watching};
@@ -122,7 +125,7 @@ struct Response {
     symbols: Symbols,
     stacks: StackNames,
     tops: Tops,
-    pythons: Pythons,
+    interpreters: Interpreters,
     steps: Steps,
     /// Threads that have ended, and those beyond what is kept in one.
     ended: Vec<Record>,
@@ -216,91 +219,6 @@ impl Response {
         Ok(())
     }
 
-    /// Reads the stacks of a thread and asks for their names.
-    fn learn(&mut self, host: &Host, record: &Record) -> Result<(), Unavailable> {
-        let (mut ours, mut met) = (Vec::new(), Met::default());
-        met.stacks.extend((record.parked != 0).then_some(record.parked));
-        for cell in &record.cells {
-            let [of, top, _] = cell.object;
-            ours.extend(self.stacks.learn(&self.object, cell.stack).map(<[u64]>::to_vec));
-            met.add(cell.kind, of, top);
-        }
-        self.symbols.learn(host, None, ours.iter().flat_map(|stack| call_sites(None, stack)));
-        self.learn_met(host, record.process(), met)
-    }
-
-    /// Asks for the names of user stacks and of variables: a process may be gone when the window ends.
-    fn learn_met(&mut self, host: &Host, process: Process, met: Met) -> Result<(), Unavailable> {
-        for name in met.stacks {
-            let stack = self.stacks.learn(&self.object, name).map(<[u64]>::to_vec).unwrap_or_default();
-            self.pythons.name(&self.object, &mut self.symbols, process, &stack);
-            self.symbols.learn(host, Some(process), call_sites(Some(process), &stack));
-        }
-        if !met.futexes.is_empty() {
-            self.tops.ask(&mut self.object, host, &mut self.symbols, process)?;
-            self.tops.learn(&self.object, host, &mut self.symbols, process, met.tops);
-            self.symbols.learn_variables(host, process, met.futexes);
-        }
-        Ok(())
-    }
-
-    /// The same for what live threads have met so far.
-    fn look(&mut self, host: &Host) -> Result<(), Unavailable> {
-        let mut looked_at = self.running_code.processes();
-        looked_at.iter().for_each(|process| self.pythons.ask(&self.object, host, &mut self.symbols, *process));
-        for slot in 0..self.room.threads {
-            if let Some((process, mut met)) = kernel::met(&self.object, slot)? {
-                if !met.stacks.is_empty() && looked_at.insert(process) {
-                    self.pythons.ask(&self.object, host, &mut self.symbols, process);
-                }
-                met.stacks.retain(|name| self.stacks.get(*name).is_none());
-                self.learn_met(host, process, met)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Processes that are there already need not wait for the first look.
-    fn ask_interpreters(&mut self, host: &Host, pids: &[u32]) {
-        for process in pids.iter().filter_map(|pid| Process::of(host, *pid)) {
-            self.pythons.ask(&self.object, host, &mut self.symbols, process);
-        }
-    }
-
-    /// The same for the code in which they were met on a CPU.
-    fn learn_running(&mut self, host: &Host) -> Result<(), Unavailable> {
-        let starter = self.settings.starter;
-        let stacks = self.running_code.take(&mut self.object, host, &mut self.symbols, &mut self.stacks, starter)?;
-        for (process, name) in stacks {
-            let stack = self.stacks.get(name).map(<[u64]>::to_vec).unwrap_or_default();
-            self.pythons.name(&self.object, &mut self.symbols, process, &stack);
-            self.symbols.learn_functions(host, Some(process), call_sites(Some(process), &stack));
-        }
-        Ok(())
-    }
-
-    /// Has stacks walked on that end where the programs knew no more, and asks for the names on those that were.
-    fn complete_stacks(&mut self, host: &Host) -> Result<(), Unavailable> {
-        let (pythons, mut asked) = (&mut self.pythons, HashSet::new());
-        // Of its threads the functions will be known otherwise.
-        let is_of_python = |object: &Object, symbols: &mut Symbols, process: Process| {
-            if asked.insert(process) {
-                pythons.ask(object, host, symbols, process);
-            }
-            pythons.is_expected(host, process)
-        };
-        let complete = self.steps.take(&mut self.object, host, &mut self.symbols, &mut self.stacks, is_of_python)?;
-        for Completed { process, name, is_running } in complete {
-            let stack = self.stacks.get(name).unwrap_or_default();
-            if is_running {
-                self.symbols.learn_functions(host, Some(process), call_sites(Some(process), stack));
-            } else {
-                self.symbols.learn(host, Some(process), call_sites(Some(process), stack));
-            }
-        }
-        Ok(())
-    }
-
     /// Stops the clock for all threads at once, and takes everything over.
     fn end(&mut self, host: &Host) -> Result<Ledger, Unavailable> {
         let stop = now(host);
@@ -324,8 +242,9 @@ impl Response {
             let alive = alive.into_iter().map(|(_, [number, ..])| number).collect();
             records.extend(self.open.take_all(&alive, MAX_REQUESTS as usize));
         }
+        records.iter_mut().for_each(|record| self.steps.complete_sleeper(record));
         let mut notes = self.notes(&records, stop);
-        notes.extend(self.pythons.why_not().into_iter().chain(self.running_code.note()));
+        notes.extend(self.interpreters.why_not().into_iter().chain(self.running_code.note()));
         let mut symbols = std::mem::take(&mut self.symbols);
         let (settings, stacks, tops, timeline_samples) =
             (&self.settings, &self.stacks, &self.tops, &self.timeline_samples);
@@ -340,7 +259,7 @@ impl Response {
             samples: timeline_samples,
             polls: &self.polls,
             running: &self.running_code,
-            code: (&self.pythons, &self.steps),
+            code: (&self.interpreters, &self.steps),
             began: self.began,
             ended: stop,
             watched: self.calls.watched(),
@@ -371,7 +290,7 @@ impl Probe for Response {
             let asleep = self.timeline_samples.look(&self.object, self.room.threads, || now(host))?;
             self.polls.look(host, &self.object, &asleep);
         }
-        self.pythons.take(&mut self.object, host, &mut self.symbols);
+        self.interpreters.take(&mut self.object, host, &mut self.symbols);
         self.complete_stacks(host)?;
         self.learn_running(host)?;
         if host.now() >= self.look_next {
@@ -398,7 +317,7 @@ impl Probe for Response {
             "context switches that were missed: the kernel's own account divides their time",
             "requests that began again before they ended",
             "requests that left their thread unseen, or were ended by another one",
-            "functions of Python whose names found no room",
+            "functions of Python and JavaScript whose names found no room",
             "samples on a CPU that found no room",
         ];
         let dropped = ("requests that were begun and never seen again", self.open.take_dropped());

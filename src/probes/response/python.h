@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  * The functions of a Python program that a thread is in. The stack of the processor has those of the interpreter alone; which functions it
- * works on is in its memory, whose layout user space tells (symbols/python).
- *
- * Everything here is the program's own word: no read leaves its memory, and what it makes up is shown as names of its own. */
+ * works on is in its memory, whose layout user space tells (symbols/interpreted). */
 #pragma once
+#include "interpreted.h"
 #include "lockword.h"
-#include "sums.h"
 
 /* Where CPython has what, in bytes from the beginning of each structure. */
 struct python {
@@ -34,34 +32,7 @@ struct {
 	__type(value, struct python);
 } pythons SEC(".maps");
 
-/* Names by the word that stands on stacks: the ends of texts, which tell more than their beginnings. Empty: not in ASCII. */
-#define PYTHON_TEXT 64
 #define IS_ASCII 0x40 /* a bit of a text's state, in every version */
-struct python_function {
-	u64 tgid;
-	u64 word;
-};
-struct python_name {
-	char name[PYTHON_TEXT];
-	char file[PYTHON_TEXT];
-};
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 8192);
-	__type(key, struct python_function);
-	__type(value, struct python_name);
-} python_names SEC(".maps");
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct python_name);
-} python_name_at_hand SEC(".maps");
-
-/* In a stack: no address of code but a function of Python. Alone it is a frame of the interpreter's own; with the lowest bit alone, what
- * could not be read. A function is what its code object and its name are together: where the one was given free, another one comes to lie. */
-#define PYTHON_CODE (1ULL << 63)
-#define PYTHON_CUT (PYTHON_CODE | 1)
 #define PYTHON_DEPTH 100
 #define PYTHON_THREADS 128
 /* Owners of frames that are no functions of the program: 3 in CPython 3.12 and 3.13, 3 and 4 in 3.14. */
@@ -80,14 +51,6 @@ struct task_struct___python {
 	struct pid *thread_pid;
 };
 #pragma clang attribute pop
-
-static __always_inline u64 word_at(u64 address)
-{
-	u64 word = 0;
-
-	bpf_probe_read_user(&word, sizeof(word), (void *)address);
-	return word;
-}
 
 struct python_thread {
 	u64 id; /* 0: not known */
@@ -147,24 +110,18 @@ static __noinline u64 python_thread(struct thread *thread, struct python *python
 /* The end of a text of the interpreter's, if it is ASCII; whether it could be read. */
 static __always_inline bool read_python_text(struct python *python, u64 text, char *to)
 {
-	u64 length = 0, skipped = 0;
+	u64 length = 0;
 	u32 state = 0;
 
 	if (bpf_probe_read_user(&length, sizeof(length), (void *)(text + python->length)) ||
 	    bpf_probe_read_user(&state, sizeof(state), (void *)(text + python->state)))
 		return false;
-	if (!(state & IS_ASCII))
-		return true;
-	if (length > PYTHON_TEXT - 1) {
-		skipped = length - (PYTHON_TEXT - 1);
-		length = PYTHON_TEXT - 1;
-	}
-	return !bpf_probe_read_user(to, length & (PYTHON_TEXT - 1), (void *)(text + python->text + skipped));
+	return !(state & IS_ASCII) || read_end_of_text(text + python->text, length, to);
 }
 
 static __always_inline u64 python_word(struct python *python, u64 code)
 {
-	return PYTHON_CODE | mix(code, word_at(code + python->name)) << 1 | 2;
+	return interpreted_word(code, word_at(code + python->name));
 }
 
 /* Keeps the name of a function. Not static, and so verified once, and not for each of a hundred frames; such take numbers only on old
@@ -173,20 +130,20 @@ __noinline int name_python_function(u32 tgid, u64 code)
 {
 	struct python *python = bpf_map_lookup_elem(&pythons, &tgid);
 	u32 zero = 0;
-	struct python_name *name = bpf_map_lookup_elem(&python_name_at_hand, &zero);
+	struct name_at_hand *at_hand = bpf_map_lookup_elem(&function_name_at_hand, &zero);
 
-	if (!python || !name)
+	if (!python || !at_hand)
 		return 0;
-	struct python_function key = { .tgid = tgid, .word = python_word(python, code) };
-	if (bpf_map_lookup_elem(&python_names, &key))
+	struct function_name *name = &at_hand->name;
+	struct function_key key = { .tgid = tgid, .word = python_word(python, code) };
+	if (bpf_map_lookup_elem(&function_names, &key))
 		return 0;
 	__builtin_memset(name, 0, sizeof(*name));
 	/* What cannot be read now may be another time. */
 	if (!read_python_text(python, word_at(code + python->name), name->name) ||
 	    !read_python_text(python, word_at(code + python->file), name->file))
 		return 0;
-	if (bpf_map_update_elem(&python_names, &key, name, BPF_ANY))
-		lose(NO_NAME);
+	keep_function_name(&key, name);
 	return 0;
 }
 
@@ -233,7 +190,7 @@ static __noinline bool python_frames(struct stack *stack, struct python *python,
 		if (!frame)
 			break;
 		if (bpf_probe_read_user(read, FRAME_BYTES, (void *)frame)) {
-			stack->ips[i] = PYTHON_CUT;
+			stack->ips[i] = INTERPRETED_CUT;
 			break;
 		}
 		/* From 3.14 on the lowest bits are marks. */
@@ -243,7 +200,7 @@ static __noinline bool python_frames(struct stack *stack, struct python *python,
 		if (python->owner && (u8)(word_of(read, owner_at) >> 8 * (owner_at & 7)) >= FIRST_OF_INTERPRETER)
 			code = 0;
 		code_at->ips[i] = code;
-		stack->ips[i] = code ? python_word(python, code) : PYTHON_CODE;
+		stack->ips[i] = code ? python_word(python, code) : INTERPRETED;
 		frame = word_of(read, python->previous);
 	}
 	return stack->ips[1];
@@ -256,8 +213,8 @@ static __noinline void name_python(struct stack *stack, u32 tgid)
 	struct stack *code_at = bpf_map_lookup_elem(&python_code_at_hand, &zero);
 
 	for (int i = 1; code_at && i < PYTHON_DEPTH && stack->ips[i]; i++) {
-		struct python_function key = { .tgid = tgid, .word = stack->ips[i] };
-		if (key.word != PYTHON_CODE && key.word != PYTHON_CUT && !bpf_map_lookup_elem(&python_names, &key))
+		struct function_key key = { .tgid = tgid, .word = stack->ips[i] };
+		if (key.word != INTERPRETED && key.word != INTERPRETED_CUT && !bpf_map_lookup_elem(&function_names, &key))
 			name_python_function(tgid, code_at->ips[i]);
 	}
 }

@@ -12,7 +12,9 @@ use super::open::{Gap, Why};
 /// Words of `struct thread`, `struct cell`, `struct spread`.
 pub(super) type ThreadWords = [u64; THREAD_WORDS];
 /// As many as `struct thread` has.
-pub(super) const THREAD_WORDS: usize = 192 + 6 + 1 + KEY_WORDS;
+pub(super) const THREAD_WORDS: usize = 192 + 6 + 1 + KEY_WORDS + ASLEEP_WORDS;
+/// Where the program of a thread is that was asleep: place, stack pointer, frame pointer, address to return to.
+pub(super) const ASLEEP_WORDS: usize = 4;
 /// Of what a request is called by: room for text.
 pub(super) const KEY_WORDS: usize = 8;
 /// Whether it was read, and what.
@@ -104,12 +106,19 @@ pub(super) struct Record {
     pub(super) cells: Vec<Cell>,
     pub(super) first: u64,
     pub(super) closed: bool,
+    /// Where its program is, if it was asleep when it was taken in; or 0.
+    pub(super) asleep: [u64; ASLEEP_WORDS],
 }
 
 impl Record {
     /// Its process, for looking up addresses.
     pub(super) fn process(&self) -> Process {
         Process { pid: self.pid, born: self.process_born }
+    }
+
+    /// Whether it was asleep when the observation began, and has not run since.
+    pub(super) fn slept(&self) -> bool {
+        self.asleep.first() != Some(&0) && (self.user, self.kernel, self.runq) == (0, 0, 0)
     }
 
     /// The first of many that are not kept apart.
@@ -168,8 +177,31 @@ impl Record {
         let [mode, _, began, ended, edge, unknown, unkept, user, kernel, _, runq, _, rest @ ..] = thread;
         let [user_0, system_0, run_0, delay_0, minor_0, major_0, rest @ ..] = rest;
         let [user_1, system_1, run_1, delay_1, minor_1, major_1, ids, process_born, parent, flags, comm @ ..] = rest;
-        let [comm_0, comm_1, first, stolen, interrupted, .., request, reason, parked, ready, _, _, _, _, _, _, _, _, _] =
-            comm;
+        let [
+            comm_0,
+            comm_1,
+            first,
+            stolen,
+            interrupted,
+            ..,
+            asleep_0,
+            asleep_1,
+            asleep_2,
+            asleep_3,
+            request,
+            reason,
+            parked,
+            ready,
+            _,
+            _,
+            _,
+            _,
+            _,
+            _,
+            _,
+            _,
+            _,
+        ] = comm;
         let closed = *mode == ENDED;
         let ended = if closed { *ended } else { stop }.max(*began);
         let change = |before: &u64, after: &u64| if closed { after.saturating_sub(*before) } else { 0 };
@@ -215,6 +247,7 @@ impl Record {
             cells: Vec::new(),
             first: *first,
             closed,
+            asleep: [*asleep_0, *asleep_1, *asleep_2, *asleep_3],
         }
     }
 }

@@ -146,14 +146,15 @@ SEC("tp_btf/sched_process_exec") int sched_process_exec_btf(u64 *ctx)
 	if (!stopped || *stopped || task->tgid == own_tgid)
 		return 0;
 	u32 tgid = task->tgid;
+	/* Another program has another interpreter, if any. */
+	bpf_map_delete_elem(&pythons, &tgid);
+	bpf_map_delete_elem(&v8s, &tgid);
 	if (thread || bpf_map_lookup_elem(&executed, &tgid)) {
 		u64 new_code = NEW_CODE | now;
 		bpf_map_update_elem(&executed, &tgid, &new_code, BPF_ANY);
 	}
 	if (thread) {
 		slot = slot_of(before);
-		/* Another program has another interpreter, if any. */
-		bpf_map_delete_elem(&pythons, &tgid);
 		thread->python = 0;
 		if (filter_comm_on && !with_children && !task_wanted(task, true)) {
 			had_cpu(thread, task, now, true);
@@ -195,8 +196,11 @@ SEC("tp_btf/sched_process_exit") int sched_process_exit_btf(u64 *ctx)
 	struct task_struct *task = (void *)ctx[0];
 	u32 tid = task->pid, zero = 0, one = 1;
 	u64 since = passed_by_since(tid), now = now_ns();
-	if (tid == (u32)task->tgid)
+	if (tid == (u32)task->tgid) {
 		bpf_map_delete_elem(&executed, &tid);
+		bpf_map_delete_elem(&pythons, &tid);
+		bpf_map_delete_elem(&v8s, &tid);
+	}
 	u64 *stopped = bpf_map_lookup_elem(&control, &zero);
 
 	if (!since || !stopped || *stopped || bpf_map_delete_elem(&passed_by, &tid))
@@ -349,8 +353,17 @@ SEC("iter/task") int begin_threads(struct bpf_iter__task *ctx)
 	look_at_registers(thread, task);
 	meets(thread, watch, thread->t, 1);
 	thread->out_watched = watched_until(watch, thread->t);
-	if (state)
+	if (state) {
+		struct at at = {};
 		describe_wait(thread, task, state, false);
+		/* Nothing in its program changes as long as it sleeps, so that user space may walk its stack. */
+		if (want_user && task->mm && !(thread->flags & 1) && begin_walk(&at, registers(task))) {
+			thread->asleep[1] = at.sp;
+			thread->asleep[2] = at.pointer;
+			thread->asleep[3] = at.link;
+			thread->asleep[0] = at.pc;
+		}
+	}
 	if (!thread->mode)
 		thread->mode = state ? BLOCKED : is_throttled(task) ? THROTTLED : PREEMPTED;
 	return 0;

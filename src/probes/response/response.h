@@ -163,7 +163,10 @@ struct thread {
 	u64 lock; /* of the kernel, that it has begun to wait for; 0: none */
 	u64 id; /* of a request that may move to another thread */
 	u64 python; /* what an interpreter of Python keeps of it */
-	/* User space reads these, too. Which request; why no thread has it after this part, + 1, and the user stack there. */
+	/* User space reads these, too. Where its program is, of one that was asleep when it was taken in: place, stack pointer, frame
+	 * pointer, address to return to. */
+	u64 asleep[4];
+	/* Which request; why no thread has it after this part, + 1, and the user stack there. */
 	u64 request;
 	u64 reason;
 	u64 parked;

@@ -11,6 +11,14 @@ pub(super) const DEPTH: usize = 127;
 /// `struct stack` of the programs.
 type StackWords = [u64; DEPTH];
 
+/// Set in the names of stacks that were walked by tables.
+const BY_TABLES: u64 = 1;
+
+/// Whether the stack of this name was walked by tables.
+pub(super) fn is_by_tables(name: u64) -> bool {
+    name > MISSING && name & BY_TABLES != 0
+}
+
 /// Stacks by name, as far as they were asked for.
 #[derive(Debug, Default)]
 pub(super) struct StackNames(HashMap<u64, Vec<u64>>);

@@ -2,11 +2,11 @@
 
 use super::super::block;
 use super::fill;
+use super::interpreted::Interpreters;
 use super::kernel;
 use super::marks::Pair;
 use super::open::Open;
 use super::polls::Polls;
-use super::python::Pythons;
 use super::running::{self, Running};
 use super::stacks::StackNames;
 use super::steps::Steps;
@@ -94,7 +94,7 @@ pub(super) fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable
         symbols: Symbols::new(host, Some(kernel)),
         stacks: StackNames::default(),
         tops: Tops::default(),
-        pythons: Pythons::default(),
+        interpreters: Interpreters::default(),
         steps: Steps::default(),
         ended: Vec::new(),
         requests: 0,

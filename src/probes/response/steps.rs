@@ -2,22 +2,18 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::stacks::StackNames;
+use super::frame_asked::Asked;
+use super::stacks::{StackNames, is_by_tables};
+use super::step_words::{StepWords, pages_of, words_of};
 use rdiag_kernel::host::Host;
-use rdiag_kernel::mechanism::ebpf::{Object, words};
-use rdiag_kernel::mechanism::symbols::unwind::{Dump, FOLLOWS_POINTERS, Plain, Registers, Step, Walked, Way};
+use rdiag_kernel::mechanism::ebpf::Object;
+use rdiag_kernel::mechanism::symbols::unwind::{Dump, Plain, Step, Walked, Way};
 use rdiag_kernel::mechanism::symbols::{INTERPRETED, Part, Process, Symbols};
 use rdiag_model::Unavailable;
 
-/// Bytes of code that share a place in the table: as many as functions are aligned to.
-const HELD: u64 = 16;
-/// Bytes that the copy of a stack begins at a multiple of.
-const CHUNK: u64 = 1024;
-/// Words of `struct frame_asked`: before the stack so far, and of that, 0 at its end included; one is between that and the copy.
-const HEAD: usize = 8;
-const SO_FAR: usize = 81;
-/// Places of one process at most: others need room, too.
+/// Places of one process at most, and pages: others need room, too.
 const MOST_STEPS: usize = 4096;
+const MOST_PAGES: usize = 1024;
 /// So many processes are remembered, and places and ranges of code without frame pointers together; then all are forgotten.
 const MOST_PROCESSES: usize = 4096;
 const MOST_REMEMBERED: usize = 200_000;
@@ -27,31 +23,9 @@ const MOST_TRIES: u32 = 8;
 const SOON: f64 = 0.02;
 /// Records that the ring has room for.
 const MOST: usize = 256;
-/// Set in the names of stacks that were walked by tables.
-const BY_TABLES: u64 = 1;
-/// `struct step`.
-type StepWords = [u64; 9];
 
 /// Of what stands in the place of a number: it has become another program.
 const NEW_CODE: u64 = 1 << 63;
-const LOADS: u64 = 1;
-const IN_LINK: u64 = 2;
-const OUTERMOST: u64 = 4;
-const NO_WAY: u64 = 8;
-
-/// A frame whose caller the programs do not know.
-#[derive(Debug, PartialEq, Eq)]
-struct Asked {
-    process: Process,
-    /// By which number the programs know what it executes, or what stands there while they know none.
-    known: u64,
-    /// The name of the stack up to there, if it has one, and its addresses.
-    stack: u64,
-    so_far: Vec<u64>,
-    /// The thread is on a CPU.
-    is_running: bool,
-    dump: Dump,
-}
 
 /// What a process executes.
 #[derive(Debug)]
@@ -62,17 +36,20 @@ struct Executed {
     before: u64,
     /// What the programs were told, by place.
     told: HashMap<u64, StepWords>,
+    /// Of these the pages.
+    pages: BTreeSet<u64>,
 }
 
 /// One that is being walked on.
 #[derive(Debug, Clone, Copy)]
-struct Waiting {
-    process: Process,
-    program: u64,
-    stack: u64,
-    is_running: bool,
+pub(super) struct Waiting {
+    pub(super) process: Process,
+    pub(super) program: u64,
+    pub(super) stack: u64,
+    pub(super) is_running: bool,
+    pub(super) whose: Whose,
     /// How often there was no time for all of it.
-    tries: u32,
+    pub(super) tries: u32,
 }
 
 /// A stack that is whole now.
@@ -84,15 +61,28 @@ pub(super) struct Completed {
     pub(super) is_running: bool,
 }
 
+/// What code in a process that no table is about may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Whose {
+    /// The program's own.
+    Own,
+    /// That of an interpreter of Python, which is being looked for: its functions will be known otherwise.
+    Python,
+    /// Some is of functions of JavaScript, which only the programs in the kernel can name.
+    JavaScript,
+}
+
 /// What the programs know of each process.
 #[derive(Debug, Default)]
 pub(super) struct Steps {
     executed: HashMap<Process, Executed>,
     last_program: u64,
-    waiting: HashMap<u64, Waiting>,
-    last_ticket: u64,
+    pub(super) waiting: HashMap<u64, Waiting>,
+    /// The names of stacks of threads that were asleep from the beginning.
+    pub(super) asleep: HashMap<(Process, u32), u64>,
+    pub(super) last_ticket: u64,
     /// Stacks that end where the programs knew no more.
-    incomplete: BTreeSet<u64>,
+    pub(super) incomplete: BTreeSet<u64>,
     /// Those that go on by frame pointers where tables could not be read.
     guessed: BTreeSet<u64>,
     /// Places and ranges of all.
@@ -106,6 +96,7 @@ impl Steps {
     pub(super) fn begin(&mut self, object: &mut Object) -> Result<(), Unavailable> {
         self.incomplete.clear();
         self.guessed.clear();
+        self.asleep.clear();
         (0..2).try_for_each(|which| object.set_element("names_to_come", which, 0_u64))
     }
 
@@ -116,7 +107,7 @@ impl Steps {
         host: &Host,
         symbols: &mut Symbols,
         stacks: &mut StackNames,
-        mut is_of_python: impl FnMut(&Object, &mut Symbols, Process) -> bool,
+        mut whose: impl FnMut(&Object, &mut Symbols, Process) -> Whose,
     ) -> Result<Vec<Completed>, Unavailable> {
         let mut asked = Vec::new();
         object.drain("frames_asked", MOST, |record| asked.extend(Asked::of(record)))?;
@@ -134,7 +125,8 @@ impl Steps {
                 self.incomplete.insert(stack);
             }
             let program = self.program_of(process, known);
-            if is_of_python(object, symbols, process) {
+            let whose = whose(object, symbols, process);
+            if whose == Whose::Python {
                 continue;
             }
             // What a process executed before is not to be found in what it has mapped now.
@@ -142,7 +134,7 @@ impl Steps {
                 continue;
             }
             self.last_ticket += 1;
-            self.waiting.insert(self.last_ticket, Waiting { process, program, stack, is_running, tries: 0 });
+            self.waiting.insert(self.last_ticket, Waiting { process, program, stack, is_running, whose, tries: 0 });
             dumps.entry(process).or_default().push(Dump { ticket: self.last_ticket, ..dump });
         }
         for (process, dumps) in dumps {
@@ -152,11 +144,15 @@ impl Steps {
         for walked in symbols.walked_within(host, if is_new { SOON } else { 0.0 }) {
             let Walked { ticket, stack: rest, steps, is_guessed, unfinished } = walked;
             let Some(waiting) = self.waiting.remove(&ticket) else { continue };
-            let Waiting { process, program, stack, is_running, tries } = waiting;
-            self.tell(object, process, program, &steps);
+            let Waiting { process, program, stack, is_running, whose, tries } = waiting;
+            self.tell(object, (process, program), &steps, whose);
             if let Some(dump) = unfinished.filter(|_| tries < MOST_TRIES) {
                 self.waiting.insert(ticket, Waiting { tries: tries + 1, ..waiting });
                 again.entry(process).or_default().push(dump);
+                continue;
+            }
+            let by_pointers = || steps.iter().any(|step| step.way == Way::Unknown);
+            if whose == Whose::JavaScript && by_pointers() {
                 continue;
             }
             let rest =
@@ -178,7 +174,7 @@ impl Steps {
     }
 
     /// Tells the programs steps of a process, unless it has become another program since these were asked for.
-    fn tell(&mut self, object: &mut Object, process: Process, program: u64, steps: &[Step]) {
+    fn tell(&mut self, object: &mut Object, (process, program): (Process, u64), steps: &[Step], whose: Whose) {
         steps.iter().for_each(|step| self.note(process, step));
         let Some(executed) = self.executed.get_mut(&process).filter(|executed| executed.program == program) else {
             return;
@@ -189,13 +185,19 @@ impl Steps {
         let before = executed.told.len();
         for (at, step) in steps.iter().enumerate() {
             let (place, words) = words_of(step);
-            let known = executed.told.get(&place);
-            let has_room = known.is_some() || executed.told.len() < MOST_STEPS;
-            // The first one was asked for, and may have had to make room for others.
-            if has_room && (at == 0 || known != Some(&words)) {
-                executed.told.insert(place, words);
-                // Where there is no room the stack is that of frame pointers.
-                let _ = object.set_hash_value("steps", &[program, place], words);
+            // Only V8 has something beside its frame pointers; others are walked on here as well.
+            let pages = pages_of(step).filter(|_| whose == Whose::JavaScript && executed.pages.len() < MOST_PAGES);
+            let pages: Vec<u64> = pages.collect();
+            executed.pages.extend(&pages);
+            for place in pages.into_iter().chain([place]) {
+                let known = executed.told.get(&place);
+                let has_room = known.is_some() || executed.told.len().saturating_sub(executed.pages.len()) < MOST_STEPS;
+                // The first one was asked for, and may have had to make room for others.
+                if has_room && (at == 0 || known != Some(&words)) {
+                    executed.told.insert(place, words);
+                    // Where there is no room the stack is that of frame pointers.
+                    let _ = object.set_hash_value("steps", &[program, place], words);
+                }
             }
         }
         self.remembered += executed.told.len() - before;
@@ -210,7 +212,12 @@ impl Steps {
             Some(executed) if known == executed.program || known == executed.before => executed.program,
             _ => {
                 self.last_program += 1;
-                let executed = Executed { program: self.last_program, before: known, told: HashMap::new() };
+                let executed = Executed {
+                    program: self.last_program,
+                    before: known,
+                    told: HashMap::new(),
+                    pages: BTreeSet::new(),
+                };
                 self.executed.insert(process, executed);
                 self.last_program
             }
@@ -233,7 +240,7 @@ impl Steps {
     /// The first address of a user stack behind which nothing can be believed: frame pointers leave out who called a function without, and
     /// may lead anywhere then.
     fn first_without(&self, stack: &[u64], process: Process, name: u64) -> Option<usize> {
-        let by_tables = name & BY_TABLES != 0 && !self.guessed.contains(&name);
+        let by_tables = is_by_tables(name) && !self.guessed.contains(&name);
         if by_tables || stack.iter().any(|word| word & INTERPRETED != 0) {
             return None;
         }
@@ -243,6 +250,11 @@ impl Steps {
             known.range(..=place).next_back().is_some_and(|(_, until)| place < *until)
         };
         stack.iter().enumerate().position(has_none)
+    }
+
+    /// Whether a user stack was walked by tables, to its end.
+    pub(super) fn is_certain(&self, name: u64) -> bool {
+        is_by_tables(name) && !self.incomplete.contains(&name) && !self.guessed.contains(&name)
     }
 
     /// What can be believed of the user stack of a thread on a CPU: at least where it was.
@@ -269,58 +281,6 @@ fn stands(object: &Object, process: Process) -> u64 {
     object.hash_value::<u32, u64>("executed", &process.pid).unwrap_or_default()
 }
 
-impl Asked {
-    /// `struct frame_asked`; none of what is too short.
-    fn of(record: &[u8]) -> Option<Self> {
-        let word = |at: usize| words::word(record, at * 8);
-        let [ids, born, known, place, sp, pointer, link, stack] = std::array::from_fn(word);
-        let so_far: Vec<u64> = (HEAD..HEAD + SO_FAR).map(word).take_while(|address| *address != 0).collect();
-        let size = usize::try_from(word(HEAD + SO_FAR)).ok()?;
-        let bytes = record.get((HEAD + SO_FAR + 1) * 8..)?.get(..size)?.to_vec();
-        let registers = Registers::of_frame(place, sp, pointer, link);
-        let dump = Dump {
-            ticket: 0,
-            registers,
-            is_called: ids & 1 == 0,
-            follows_pointers: true,
-            base: sp & !(CHUNK - 1),
-            bytes,
-            pointers: Vec::new(),
-        };
-        let process = Process { pid: (ids >> 32) as u32, born };
-        Some(Self { process, known, stack, so_far, is_running: ids & 2 != 0, dump })
-    }
-}
-
-/// The place that it is kept at, and `struct step`.
-fn words_of(step: &Step) -> (u64, StepWords) {
-    let (plain, mut flags) = match step.way {
-        Way::Plain(plain) => (plain, 0),
-        Way::Unknown => (Way::POINTERS, if FOLLOWS_POINTERS { 0 } else { NO_WAY }),
-        Way::Outermost => (Way::POINTERS, OUTERMOST),
-        Way::Hard => (Way::POINTERS, NO_WAY),
-    };
-    let Plain { by_pointer, frame, loaded, returns, pointer } = plain;
-    flags |= if loaded.is_some() { LOADS } else { 0 } | if returns.is_none() { IN_LINK } else { 0 };
-    let all = |is: bool| if is { u64::MAX } else { 0 };
-    let or_none = |offset: Option<i64>| offset.unwrap_or_default().cast_unsigned();
-    let within = step.place % HELD;
-    let from = within.saturating_sub(step.before);
-    let until = within.saturating_add(step.after.max(1)).min(HELD);
-    let words = [
-        all(!by_pointer),
-        all(by_pointer),
-        frame.cast_unsigned(),
-        or_none(loaded),
-        or_none(returns),
-        or_none(pointer),
-        all(pointer.is_some()),
-        all(pointer.is_none()),
-        flags | (from | (until - from) << 8) << 32,
-    ];
-    ((step.place - within) | u64::from(step.is_called), words)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -330,24 +290,6 @@ mod tests {
     }
 
     const PLAIN: Plain = Plain { by_pointer: false, frame: 24, loaded: None, returns: Some(-8), pointer: None };
-
-    #[test]
-    fn a_step_is_kept_for_the_bytes_that_share_its_place_as_far_as_it_holds() {
-        let holds = |step: &Step| words_of(step).1[8] >> 32;
-        let all = step(0x1047, 100, 100, Way::Plain(PLAIN));
-        let (place, [of_sp, of_pointer, frame, .., saved, kept, flags]) = words_of(&all);
-        assert_eq!((place, of_sp, of_pointer, frame, saved, kept), (0x1040, u64::MAX, 0, 24, 0, u64::MAX));
-        assert_eq!(flags, (16 << 8) << 32);
-        assert_eq!(words_of(&Step { is_called: true, ..all }).0, 0x1041, "apart from those in execution");
-        assert_eq!(holds(&step(0x1047, 2, 3, Way::Unknown)), 5 | 5 << 8);
-        assert_eq!(holds(&step(0x104f, 0, 0, Way::Unknown)), 15 | 1 << 8);
-        assert_eq!(words_of(&step(0, 0, 1, Way::Outermost)).1[8] & 0xff, OUTERMOST);
-        assert_eq!(words_of(&step(0, 0, 1, Way::Hard)).1[8] & 0xff, NO_WAY);
-        let loads = Plain { loaded: Some(-8), returns: None, pointer: Some(-16), ..PLAIN };
-        let (_, [.., loaded, returns, pointer, saved, kept, flags]) = words_of(&step(0, 0, 1, Way::Plain(loads)));
-        assert_eq!((loaded as i64, returns, pointer as i64, saved, kept), (-8, 0, -16, u64::MAX, 0));
-        assert_eq!(flags & 0xff, LOADS | IN_LINK);
-    }
 
     #[test]
     fn a_process_that_became_another_program_has_another_number() {
@@ -395,23 +337,5 @@ mod tests {
         let seen = |name| (steps.of_running(&stacks, process, name), steps.of_wait(&stacks, process, name));
         assert_eq!(seen(3), (Part::Taken(&[0x1044]), Part::Missing));
         assert_eq!(seen(7), (Part::Taken(&[0x1044, 0x2000]), Part::Taken(&[0x1044, 0x2000])));
-    }
-
-    #[test]
-    fn a_record_is_a_frame_with_the_stack_from_the_chunk_on_that_it_begins_in() {
-        let record = |size: u64| {
-            let mut words = vec![7 << 32 | 3, 9, 3, 0x4040, 0x7fff_0468, 0x7fff_0500, 0, 11, 0x2000, 0x4040];
-            words.resize(HEAD + SO_FAR, 0);
-            words.push(size);
-            let mut record: Vec<u8> = words.iter().flat_map(|word: &u64| word.to_ne_bytes()).collect();
-            record.resize(record.len() + 2048, 5);
-            record
-        };
-        let asked = Asked::of(&record(2048)).unwrap();
-        assert_eq!((asked.process, asked.known, asked.stack), (Process { pid: 7, born: 9 }, 3, 11));
-        assert_eq!((asked.so_far, asked.is_running), (vec![0x2000, 0x4040], true));
-        assert_eq!((asked.dump.is_called, asked.dump.base, asked.dump.bytes.len()), (false, 0x7fff_0400, 2048));
-        assert_eq!(asked.dump.registers.pc(), 0x4040);
-        assert_eq!(Asked::of(&record(2049)), None);
     }
 }

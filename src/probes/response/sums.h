@@ -79,6 +79,11 @@ static __always_inline u64 name_of(struct stack *stack)
 	return (hash & ~3ULL) | 2;
 }
 
+static __always_inline bool is_by_tables(u64 name)
+{
+	return (name & 3) == 3;
+}
+
 static __always_inline u64 keep_as(struct stack *stack, u64 name)
 {
 	if (!bpf_map_lookup_elem(&stacks, &name) && bpf_map_update_elem(&stacks, &name, stack, BPF_ANY)) {

@@ -6,6 +6,7 @@ use super::kind::{Kind, Type};
 use super::record::{Cell, Record};
 use super::stacks::StackNames;
 use super::tops::Tops;
+use super::user_locks::Locks;
 use rdiag_kernel::classify::{self, Abi, Call, FileClass, Wait, Within};
 use rdiag_kernel::mechanism::symbols::{Process, Symbols, calls};
 use rdiag_model::Component;
@@ -15,6 +16,8 @@ const NONE: u64 = 510;
 /// A 32-bit call whose number is not known, and the first of those whose number is.
 const COMPAT: u64 = 511;
 const COMPAT_CALL: u64 = 0x800;
+
+const FUTEX: &str = "futex";
 
 /// Frames that rules look at, from the innermost.
 const FRAMES: usize = 16;
@@ -132,13 +135,13 @@ pub(super) struct Classes<'c> {
     tops: &'c Tops,
     /// By process and futex: whether all tops of stacks that waited for it say that they want a monitor.
     monitors: HashMap<(u32, u64), bool>,
+    locks: &'c Locks,
 }
 
 impl<'c> Classes<'c> {
     pub(super) fn new(
         symbols: &'c Symbols,
-        stacks: &'c StackNames,
-        tops: &'c Tops,
+        (stacks, tops, locks): (&'c StackNames, &'c Tops, &'c Locks),
         without_swap: bool,
         records: &[Record],
     ) -> Self {
@@ -157,7 +160,7 @@ impl<'c> Classes<'c> {
                 samples.entry((record.pid, cell.kind.wait())).or_default().push((cell.stack, cell.ns));
             }
         }
-        Self { symbols, stacks, without_swap, samples, known: HashMap::new(), tops, monitors }
+        Self { symbols, stacks, without_swap, samples, known: HashMap::new(), tops, monitors, locks }
     }
 
     /// The variable that the futex of a wait is part of, if that has a name.
@@ -176,11 +179,18 @@ impl<'c> Classes<'c> {
                 .unwrap_or_else(|| top == 0 && self.monitors.get(&(process.pid, futex)).copied().unwrap_or(false))
     }
 
+    /// Whether a wait was one for a lock, by the stacks of all waits for the same futex.
+    fn wants_lock(&self, process: Process, cell: &Cell) -> bool {
+        let [futex, ..] = cell.object;
+        call_name(cell.kind) == Some(FUTEX) && self.locks.has(process.pid, futex)
+    }
+
     /// The component of a wait with this stack; and whether all that is known agrees.
     pub(super) fn of(&mut self, process: Process, cell: &Cell) -> (Component, bool) {
         let kind = cell.kind.wait();
-        let lock =
-            self.variable(process, cell).is_some_and(classify::user::is_lock) || self.wants_monitor(process, cell);
+        let lock = self.variable(process, cell).is_some_and(classify::user::is_lock)
+            || self.wants_monitor(process, cell)
+            || self.wants_lock(process, cell);
         let samples = if cell.stack == 0 { self.samples.get(&(process.pid, kind)).cloned() } else { None };
         let Some(samples) = samples else { return (self.with_stack(kind, cell, cell.stack, lock), true) };
         let mut seen: BTreeMap<Component, u64> = BTreeMap::new();

@@ -4,6 +4,7 @@
  * user space reads (symbols/unwind). A place of which that is not known yet is sent there with the stack from its frame on. */
 #pragma once
 #include "python.h"
+#include "v8.h"
 
 /* Tables can be read, and the registers are those that the tables know. */
 const volatile u32 with_steps = 1;
@@ -20,7 +21,8 @@ struct step {
 	u64 saved; /* which is there */
 	u64 kept; /* or as it was */
 	u32 flags;
-	u32 holds; /* from which byte of these 16 on, and for how many << 8 */
+	u32 interpreted; /* no table is about the code, which may be an interpreter's */
+	u64 holds; /* from which byte of these 16 on, and for how many << 8 */
 };
 #define LOADS 1
 #define IN_LINK 2 /* the address to return to is in a register, if no function was called since */
@@ -29,9 +31,11 @@ struct step {
 #define NOT_KNOWN 16 /* no step's */
 
 #define HELD 16ULL /* bytes of code that share a place */
+#define CODE_PAGE 4096ULL /* or do if no table is about them */
+#define OF_PAGE 2
 struct step_key {
 	u64 program;
-	u64 place; /* the lowest bit: of those that calls return to, which are apart from those in execution */
+	u64 place; /* the lowest bit: of those that calls return to, which are apart from those in execution; the next one: a page */
 };
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
@@ -115,6 +119,7 @@ struct at {
 	u64 link;
 	u64 is_running;
 	u64 is_to_come; /* what user space completes */
+	u32 v8; /* the process, if it has functions of JavaScript; or 0 */
 };
 
 /* Where the program was when it entered the kernel; false for code of 32 bits. */
@@ -220,9 +225,15 @@ static __noinline u64 walk(struct stack *stack, struct thread *thread, struct at
 		stack->ips[i + 1] = 0;
 		key.place = (place & ~(HELD - 1)) | is_called;
 		struct step *step = bpf_map_lookup_elem(&steps, &key);
+		if (!step) {
+			key.place = (place & ~(CODE_PAGE - 1)) | OF_PAGE;
+			step = bpf_map_lookup_elem(&steps, &key);
+		}
 		flags = at->pc ? NOT_KNOWN : OUTERMOST;
 		if (!step || (place & (HELD - 1)) - (step->holds & 0xff) >= step->holds >> 8)
 			break;
+		u64 function = v8_function(at->v8 & step->interpreted, at->pointer);
+		stack->ips[i] = function ? function : at->pc;
 		flags = step->flags & (OUTERMOST | NO_WAY);
 		if (flags)
 			break;
@@ -237,14 +248,15 @@ static __noinline u64 walk(struct stack *stack, struct thread *thread, struct at
 	/* Where no way leads on, the innermost part is what tables say all the same; but who called the innermost function could not be read. */
 	if ((flags & NO_WAY && !is_called) || (!at->pc && !stack->ips[1]))
 		return 0;
-	return name_of(stack) | 1;
+	/* Other processes have other functions under the same words. */
+	return at->v8 ? mix(name_of(stack), at->v8) | 3 : name_of(stack) | 1;
 }
 
 /* The same of a task that entered the kernel with these registers; and whether the stack is to be kept under that name, since user space
  * has it not. */
 static __always_inline u64 walked_stack(struct stack *stack, struct thread *thread, void *saved, const bool is_running, bool *to_keep)
 {
-	u32 tgid = thread->ids >> 32;
+	u32 tgid = thread->ids >> 32, zero = 0;
 	struct at at = { .is_running = is_running };
 
 	/* Of a thread of Python the functions are known otherwise. */
@@ -253,6 +265,11 @@ static __always_inline u64 walked_stack(struct stack *stack, struct thread *thre
 	u64 *program = bpf_map_lookup_elem(&executed, &tgid);
 	if (program)
 		at.program = *program;
+	struct name_at_hand *at_hand = bpf_map_lookup_elem(&function_name_at_hand, &zero);
+	if (at_hand && bpf_map_lookup_elem(&v8s, &tgid)) {
+		at_hand->given = 0;
+		at.v8 = tgid;
+	}
 	u64 name = walk(stack, thread, &at);
 	*to_keep = !at.is_to_come;
 	return name;

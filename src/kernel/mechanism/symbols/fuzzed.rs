@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io;
 
+use super::interpreted::Language;
 use super::maps::Maps;
 use super::perf_map::PerfMap;
 use super::reader;
@@ -28,10 +29,11 @@ pub fn rows(file: &File, offsets: &[u64]) -> io::Result<usize> {
     Ok(reader::rows(file, offsets)?.iter().flatten().count())
 }
 
-/// Whether a file has an interpreter of Python of which the process that reads symbols can tell where it has what, as one of these minor
-/// versions of 3.
-pub fn python(file: &File, minors: impl IntoIterator<Item = u8>) -> bool {
-    minors.into_iter().filter_map(|minor| reader::python(file, minor)).any(|python| python.layout.is_some())
+/// Whether a file has an interpreter of which the process that reads symbols can tell where it has what: V8, or CPython of one of these
+/// minor versions of 3.
+pub fn interpreter(file: &File, minors: impl IntoIterator<Item = u8>) -> bool {
+    let languages = minors.into_iter().map(Language::Python).chain([Language::JavaScript]);
+    languages.filter_map(|language| reader::interpreter(file, language)).any(|found| found.has_layout())
 }
 
 /// Asks everything of what a process has mapped (`/proc/PID/maps`): at these addresses, and at every edge of a mapping.

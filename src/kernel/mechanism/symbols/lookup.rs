@@ -9,10 +9,10 @@ use blazesym::symbolize::source::{Kernel, Source as List};
 use blazesym::symbolize::{Input, Symbolized, Symbolizer};
 
 use super::bounded::Bounded;
+use super::interpreted::{Interpreter, Language};
 use super::maps::{InFile, Maps};
 use super::named::{MAX_NAME, Named, module_name};
 use super::open::{self, Found, Identity};
-use super::python::{self, Interpreter};
 use super::reader::{Client, Source};
 use super::unwind::Rows;
 use super::vdso;
@@ -25,7 +25,7 @@ const MAX_NOTES: usize = 8;
 #[derive(Debug, Default)]
 pub(super) struct Lookup {
     client: Client,
-    bounded: Bounded,
+    pub(super) bounded: Bounded,
     /// For the kernel's list, which is the kernel's word.
     kernel: Symbolizer,
     noted: BTreeSet<String>,
@@ -120,7 +120,7 @@ impl Lookup {
         self.ask(&located, pid, |client, source| client.names(source, offsets, lines))
     }
 
-    /// The interpreter of Python in one of the files that code of a process at these addresses is from, and what is to be said if it is
+    /// The interpreter in one of the files that code of a process at these addresses is from, and what is to be said if it is
     /// in none.
     pub(super) fn interpreter(&mut self, of: &Of, code: &[u64], maps: &Maps) -> Result<Interpreter, Option<String>> {
         let mut found = Err(None);
@@ -133,13 +133,13 @@ impl Lookup {
     fn interpreter_at(&mut self, of: &Of, code: u64, maps: &Maps) -> Result<Interpreter, Option<String>> {
         let Of::Process { pid, by_link, by_path } = of else { return Err(None) };
         let (file, _) = maps.in_file(code, *pid).ok_or(None)?;
-        let minor = python::version(&file.object).ok_or(None)?;
+        let language = Language::of(&file.object).ok_or(None)?;
         let located = self.locate(&file, *pid, (*by_link, *by_path));
-        let python =
-            located.and_then(|located| self.ask(&located, *pid, |client, source| client.python(source, minor)));
-        match python.and_then(|python| python.map(|python| python.in_memory(maps, &file.object)).transpose()) {
+        let found =
+            located.and_then(|located| self.ask(&located, *pid, |client, source| client.interpreter(source, language)));
+        match found.and_then(|found| found.map(|found| found.in_memory(maps, &file.object)).transpose()) {
             Ok(interpreter) => interpreter.ok_or(None),
-            Err(why) => Err(Some(format!("functions of Python in {} have no names: {why}", file.object))),
+            Err(why) => Err(Some(format!("functions of {} in {} have no names: {why}", language.name(), file.object))),
         }
     }
 

@@ -90,6 +90,12 @@ impl Maps {
         self.find(address).map(|mapping| mapping.kind)
     }
 
+    /// How many bytes of code lie before an address in memory that is no file's, and from it on; none elsewhere.
+    pub(super) fn around_in_memory(&self, address: u64) -> Option<(u64, u64)> {
+        let mapping = self.find(address).filter(|mapping| mapping.kind == Kind::Memory)?;
+        Some((address - mapping.start, mapping.end - address))
+    }
+
     /// Whether the file that holds the code at an address was removed or replaced.
     pub(super) fn is_deleted(&self, address: u64) -> bool {
         self.find(address).is_some_and(|mapping| mapping.deleted)

@@ -21,15 +21,16 @@ mod debug_file;
 mod files;
 #[doc(hidden)]
 pub mod fuzzed;
+mod interpreted;
 mod kernel;
 mod lookup;
 mod mapped;
 mod maps;
+mod memory;
 mod named;
 mod open;
 mod perf_map;
 mod process;
-mod python;
 pub mod reader;
 mod running;
 mod stacks;
@@ -42,10 +43,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 pub use files::Files;
+pub use interpreted::{CPython, CUT, INTERPRETED, Interpreter, Language, Layout, V8};
 pub use perf_map::OBJECT as COMPILED;
 use perf_map::PerfMaps;
 pub use process::Process;
-pub use python::{CUT, INTERPRETED, Interpreter, Layout};
 pub use stacks::{Part, Piece, Sample, Summary, calls, functions, is_start, summarize};
 
 use crate::host::Host;

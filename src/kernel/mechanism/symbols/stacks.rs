@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::{At, CUT, INTERPRETED, Process, Symbols, python};
+use super::{At, CUT, INTERPRETED, Process, Symbols, interpreted};
 use crate::host::Host;
 use rdiag_model::Unit;
 use rdiag_model::probe::{Frame, Stack, Stacks};
@@ -194,9 +194,10 @@ fn put_together(symbols: &mut Symbols, pieces: &[Piece<'_>], depth: usize) -> Wh
             }
         }
         let outermost = frames.first().and_then(|frame| symbols.frames().get(*frame as usize));
-        let is_interpreted = addresses.last().is_some_and(|word| word & INTERPRETED != 0);
+        // Of Python; others are among functions of the processor.
+        let is_interpreted = addresses.len() > 1 && addresses.iter().skip(1).all(|word| word & INTERPRETED != 0);
         let begins = match process {
-            Some(_) if is_interpreted => addresses.last() != Some(&CUT) && addresses.len() < python::DEPTH,
+            Some(_) if is_interpreted => addresses.last() != Some(&CUT) && addresses.len() < interpreted::DEPTH,
             Some(_) => outermost.is_some_and(|frame| is_start(&frame.name)),
             None => true,
         };

@@ -1,9 +1,9 @@
 //! Names of what is on no stack of the processor: of variables, which the locks and condition variables of programs are part of, of words
 //! of which some may be addresses of code, and of functions that an interpreter works on.
 
+use super::interpreted::{Interpreter, Language};
 use super::mapped::Mapped;
 use super::maps::Kind;
-use super::python::{self, Interpreter};
 use super::worker::{Detail, Of, Worker};
 use super::{Known, Process, Symbols, sees_map_files};
 use crate::host::Host;
@@ -57,23 +57,23 @@ impl Symbols {
 }
 
 impl Symbols {
-    /// Looks up where the interpreter of Python is in a process, if it has one whose layout is known; whether it does. The answer comes
-    /// later, see [`Symbols::interpreters`].
-    pub fn learn_interpreter(&mut self, host: &Host, process: Process) -> bool {
-        let Some(Mapped { maps, same_mounts, .. }) = self.mapped_of(host, process, &[]) else { return false };
-        let known = |object: &str| python::version(object).is_some_and(|minor| minor >= python::FIRST);
+    /// Looks up what is to be known of the interpreter in a process, if it has one whose layout can be known, and gives its language. The
+    /// answer comes later, see [`Symbols::interpreters`].
+    pub fn learn_interpreter(&mut self, host: &Host, process: Process) -> Option<Language> {
+        let Mapped { maps, same_mounts, .. } = self.mapped_of(host, process, &[])?;
         let by_link = sees_map_files(host);
         // A program may have it in itself, or in a library of the same name.
-        let mut code = maps.code_of(known);
+        let mut code = maps.code_of(|object| Language::of(object).is_some());
         code.truncate(MOST_FILES);
-        if code.is_empty() || !(by_link || same_mounts) {
-            return false;
+        let language = code.first().and_then(|at| Language::of(maps.object(*at)?))?;
+        if !(by_link || same_mounts) {
+            return None;
         }
         let of = Of::Process { pid: process.pid, by_link, by_path: same_mounts };
         if self.finder.is_none() {
             self.finder = Worker::start();
         }
-        self.finder.as_mut().is_some_and(|worker| worker.ask_interpreter(of, process, code, maps))
+        self.finder.as_mut().is_some_and(|worker| worker.ask_interpreter(of, process, code, maps)).then_some(language)
     }
 
     /// The interpreters that were found meanwhile.
@@ -86,7 +86,7 @@ impl Symbols {
         found
     }
 
-    /// What a word with [`python::INTERPRETED`] on stacks of a process stands for; none: for no function.
+    /// What a word with [`super::INTERPRETED`] on stacks of a process stands for; none: for no function.
     pub fn name_interpreted(&mut self, process: Process, word: u64, function: Option<Frame>) {
         let known = match function {
             Some(frame) => Known::Named(vec![self.intern(frame)]),

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::time::Duration;
 
+use super::interpreted::Interpreter;
 use super::lookup::Lookup;
 use super::maps::Maps;
 use super::named::Named;
 use super::process::Process;
-use super::python::Interpreter;
 use super::unwind::{Dump, Walked};
 use crate::host::rights::{Phase, narrow};
 use crate::mechanism::descriptors;
@@ -47,7 +47,7 @@ struct Question {
     detail: Detail,
     /// Stacks to be walked, in place of addresses.
     dumps: Vec<Dump>,
-    /// Code of files of which one may be the interpreter of Python that is looked for, in place of both.
+    /// Code of files of which one may be the interpreter that is looked for, in place of both.
     interpreter: Vec<u64>,
 }
 
@@ -71,7 +71,7 @@ pub(super) struct Symbolized {
     pub(super) notes: Vec<String>,
     /// Stacks that were to be walked, and the bytes that they were.
     pub(super) walked: (Vec<Walked>, usize),
-    /// The interpreter of Python that was found.
+    /// The interpreter that was found.
     pub(super) interpreter: Option<Interpreter>,
 }
 
@@ -155,7 +155,7 @@ impl Worker {
             })
     }
 
-    /// Whether the interpreter of Python that has code at one of these addresses will be looked for.
+    /// Whether the interpreter that has code at one of these addresses will be looked for.
     pub(super) fn ask_interpreter(&mut self, of: Of, process: Process, code: Vec<u64>, maps: Arc<Maps>) -> bool {
         self.put(Question {
             of,

@@ -18,8 +18,8 @@ use crate::host::confine::{Confinement, confine};
 use crate::host::message::{receive, send};
 use crate::mechanism::descriptors;
 use crate::mechanism::symbols::debug_file::{Segments, debug_file};
+use crate::mechanism::symbols::interpreted::{Described, Language};
 use crate::mechanism::symbols::named::{MAX_INLINED, MAX_NAME};
-use crate::mechanism::symbols::python::{Python, elf};
 use crate::mechanism::symbols::unwind::Row;
 
 /// Where debug information lies that was stripped from its program: only root can put something there.
@@ -56,7 +56,7 @@ pub(super) fn serve(socket: impl AsFd) -> io::Result<()> {
             (Question::Open { .. }, None) => Reply::Refused("no file came with the question".to_owned()),
             (Question::Names { file, offsets, lines }, _) => reader.names(file, &offsets, lines),
             (Question::Rows { file, offsets }, _) => reader.rows(file, &offsets),
-            (Question::Python { file, minor }, _) => reader.python(file, minor),
+            (Question::Interpreter { file, language }, _) => reader.interpreter(file, language),
         };
         send(&socket, &answer, None)?;
     }
@@ -69,7 +69,7 @@ pub(in super::super) fn names(file: &File, offsets: &[u64], lines: bool) -> io::
         match answer {
             Reply::Names { names, .. } => return Ok(names),
             Reply::Refused(why) => return Err(io::Error::other(why)),
-            Reply::Opened { .. } | Reply::Rows(_) | Reply::Python(_) => {}
+            Reply::Opened { .. } | Reply::Rows(_) | Reply::Interpreter(_) => {}
         }
     }
     Ok(Vec::new())
@@ -80,12 +80,12 @@ pub(in super::super) fn rows(file: &File, offsets: &[u64]) -> io::Result<Vec<Opt
     Ok(Tables::read(file)?.rows(offsets))
 }
 
-/// The interpreter of Python in one file, without a process around it.
-pub(in super::super) fn python(file: &File, minor: u8) -> Option<Python> {
+/// The interpreter in one file, without a process around it.
+pub(in super::super) fn interpreter(file: &File, language: Language) -> Option<Described> {
     let mut reader = Reader::default();
     reader.open(0, file.try_clone().ok()?.into());
-    match reader.python(0, minor) {
-        Reply::Python(python) => python,
+    match reader.interpreter(0, language) {
+        Reply::Interpreter(found) => found,
         _ => None,
     }
 }
@@ -161,13 +161,13 @@ impl Reader {
         answer
     }
 
-    fn python(&mut self, number: u32, minor: u8) -> Reply {
+    fn interpreter(&mut self, number: u32, language: Language) -> Reply {
         let Some(mut program) = self.files.remove(&number) else {
             return Reply::Refused("the file was not handed over".to_owned());
         };
         let _ = self.symbols_of(&mut program);
         let tables = program.symbols.as_ref().and_then(|copy| copy.try_clone().ok()).map(File::from);
-        let answer = Reply::Python(tables.and_then(|tables| elf::read(&tables, &program.file, minor)));
+        let answer = Reply::Interpreter(tables.and_then(|tables| Described::read(&tables, &program.file, language)));
         self.files.insert(number, program);
         answer
     }

@@ -13,9 +13,9 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use super::message::{Question, Reply};
 use crate::host::message::{now, receive, send};
 use crate::mechanism::symbols::bounded::one_of_many;
+use crate::mechanism::symbols::interpreted::{Described, Language};
 use crate::mechanism::symbols::named::Named;
 use crate::mechanism::symbols::open::Identity;
-use crate::mechanism::symbols::python::Python;
 use crate::mechanism::symbols::unwind::Row;
 use rdiag_model::probe::LESS_CONFINED;
 
@@ -170,16 +170,20 @@ impl Client {
         Ok(all)
     }
 
-    /// What a file says of the interpreter of Python in it, of this minor version of 3; or why it does not.
-    pub(in super::super) fn python(&mut self, source: &Source<'_>, minor: u8) -> Result<Option<Python>, Why> {
+    /// What a file says of the interpreter in it; or why it does not.
+    pub(in super::super) fn interpreter(
+        &mut self,
+        source: &Source<'_>,
+        language: Language,
+    ) -> Result<Option<Described>, Why> {
         if let Some(why) = self.refused.get(&source.identity).or(self.broken.as_ref()) {
             return Err(why.clone());
         }
         if let Some(why) = self.is_owner_refused(source) {
             return Err(self.refuse(source, why));
         }
-        match self.put(source, |file| Question::Python { file, minor })? {
-            Ok(Reply::Python(python)) => Ok(python),
+        match self.put(source, |file| Question::Interpreter { file, language })? {
+            Ok(Reply::Interpreter(found)) => Ok(found),
             Ok(Reply::Refused(why)) => Err(self.refuse(source, why)),
             Ok(_) => Err(self.refuse(source, "the process that reads symbols answers nonsense".to_owned())),
             Err(error) => Err(self.refuse(source, ended(&error))),

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::mechanism::symbols::python::Python;
+use crate::mechanism::symbols::interpreted::{Described, Language};
 use crate::mechanism::symbols::unwind::Row;
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -13,8 +13,8 @@ pub(super) enum Question {
     Names { file: u32, offsets: Vec<u64>, lines: bool },
     /// How to get from code at these offsets of a file to its callers.
     Rows { file: u32, offsets: Vec<u64> },
-    /// Where the interpreter of Python in a file, of this minor version of 3, has its state.
-    Python { file: u32, minor: u8 },
+    /// What a file says of the interpreter of this language in it.
+    Interpreter { file: u32, language: Language },
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -26,7 +26,7 @@ pub(super) enum Reply {
     /// For each offset the row of the unwind tables, if there is one.
     Rows(Vec<Option<Row>>),
     /// None where there is none.
-    Python(Option<Python>),
+    Interpreter(Option<Described>),
     /// It is no file with symbols, and why.
     Refused(String),
 }

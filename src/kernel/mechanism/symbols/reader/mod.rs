@@ -2,8 +2,8 @@
 //!
 //! The process is this program itself. It is handed files that were opened and verified for it (`open.rs`), copies the tables that it
 //! needs with a bound on their size (`copy.rs`), and looks addresses up in the copies: a file that is truncated or rewritten meanwhile
-//! harms nothing. Unwind tables it copies and reads in the same way (`tables.rs`), and tells where an interpreter of
-//! Python has its state (`python/elf.rs`). It has no privileges, no other
+//! harms nothing. Unwind tables it copies and reads in the same way (`tables.rs`), and tells where an interpreter keeps what
+//! (`interpreted/`). It has no privileges, no other
 //! descriptor, and can open nothing but `/usr/lib/debug` (`host/confine`). A file that
 //! crashes, stalls or exhausts it costs its own names; the process is killed, left alone and started again for the others.
 
@@ -14,7 +14,7 @@ mod message;
 mod tables;
 
 pub use child::main;
-pub(super) use child::{names, python, rows};
+pub(super) use child::{interpreter, names, rows};
 pub use client::missing_layers;
 pub(super) use client::{Client, Source};
 

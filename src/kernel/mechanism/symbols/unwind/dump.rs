@@ -12,11 +12,13 @@ pub struct Dump {
     pub registers: Registers,
     /// The place is one that a call returns to, and not the innermost.
     pub is_called: bool,
+    /// The thread is asleep, and nothing on its stack changes as long as that is so.
+    pub is_asleep: bool,
     /// Frame pointers are followed where no table leads on, if they tell of the caller what tables need.
     pub follows_pointers: bool,
     /// The address of the first byte.
     pub base: u64,
-    /// The stack from there on, outwards.
+    /// The stack from there on, outwards. Of a thread that is asleep it is read from the memory of its process.
     pub bytes: Vec<u8>,
     /// The stack as frame pointers have it, innermost first.
     pub pointers: Vec<u64>,

@@ -8,12 +8,15 @@ use super::{ByTables, Dump, Walked, believed};
 use crate::host::message::now;
 use crate::mechanism::symbols::lookup::{Located, Lookup};
 use crate::mechanism::symbols::maps::Maps;
+use crate::mechanism::symbols::memory;
 use crate::mechanism::symbols::worker::Of;
 
-/// Code that is in no file has no table, and neither has what is beside it.
+/// The kernel's own code, where it has no table, and what is beside it.
 const PLACE: u64 = 16;
 /// Rounds of questions: each brings every stack one frame further at least.
 const ROUNDS: usize = DEPTH + 1;
+/// Bytes of the stack of a thread that is asleep which are read.
+const OF_SLEEPER: usize = 1 << 16;
 /// How long they may take together: other processes wait behind this one.
 const PATIENCE: Duration = Duration::from_millis(500);
 
@@ -32,7 +35,9 @@ impl Lookup {
     pub(in super::super) fn walk(&mut self, of: &Of, dumps: Vec<Dump>, maps: &Maps) -> (Vec<Walked>, Vec<String>) {
         let Of::Process { pid, by_link, by_path } = of else { return (Vec::new(), Vec::new()) };
         let mut notes = Vec::new();
-        let mut walks: Vec<Walk> = dumps.into_iter().map(Walk::new).collect();
+        let fill =
+            |dump: Dump| if dump.is_asleep && dump.bytes.is_empty() { self.read_stack(*pid, dump) } else { dump };
+        let mut walks: Vec<Walk> = dumps.into_iter().map(fill).map(Walk::new).collect();
         let mut files = Files::new();
         let until = now() + PATIENCE;
         // Places that were asked for in the last round.
@@ -82,13 +87,24 @@ impl Lookup {
         (walks.into_iter().map(|walk| walked(walk, maps)).collect(), notes)
     }
 
+    /// The same with what the memory of its process has there; nothing if that cannot be read.
+    fn read_stack(&self, pid: u32, dump: Dump) -> Dump {
+        let from = dump.base;
+        // What is mapped there may be a file's on a server that does not answer.
+        let read = self.bounded.ask(pid, move || memory::read(pid, from, OF_SLEEPER));
+        Dump { bytes: read.ok().and_then(Result::ok).unwrap_or_default(), ..dump }
+    }
+
     /// Walks as far as rows are known: to a place of which none is, or to the end.
     fn go_on(&self, walk: &mut Walk, maps: &Maps, files: &Files) -> Option<Unknown> {
         while walk.end.is_none() {
             let address = walk.place();
             let Some((mapping, offset)) = maps.code_in_file(address) else {
                 match maps.kind(address) {
-                    Some(_) => walk.has_no_table(PLACE),
+                    Some(_) => {
+                        let (before, after) = maps.around_in_memory(address).unwrap_or((PLACE, PLACE));
+                        walk.has_no_table(before, after);
+                    }
                     None => walk.disbelieve(),
                 }
                 continue;
@@ -96,7 +112,7 @@ impl Lookup {
             match files.get(&mapping).map(|found| found.as_ref().map(|found| self.rows.find(found.identity(), offset)))
             {
                 Some(Some(Some(Some(row)))) => walk.step(row),
-                Some(Some(Some(None))) => walk.has_no_table(0),
+                Some(Some(Some(None))) => walk.has_no_table(0, 1),
                 Some(None) => walk.has_unread_table(),
                 Some(Some(None)) | None => return Some(Unknown { mapping, address, offset }),
             }

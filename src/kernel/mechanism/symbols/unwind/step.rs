@@ -59,9 +59,9 @@ impl Walk {
         self.end = Some(End::Nowhere);
     }
 
-    /// No table is about the code here, `around` bytes on both sides included.
-    pub(super) fn has_no_table(&mut self, around: u64) {
-        self.add_step(around, around.max(1), Way::Unknown);
+    /// No table is about the code here, so many bytes before and from it on included.
+    pub(super) fn has_no_table(&mut self, before: u64, after: u64) {
+        self.add_step(before, after, Way::Unknown);
         self.follow_pointers();
     }
 
@@ -167,6 +167,7 @@ mod tests {
             ticket: 1,
             registers,
             is_called: false,
+            is_asleep: false,
             follows_pointers: false,
             base: 0x1000,
             bytes,

@@ -39,6 +39,7 @@ fn dump(bytes: usize) -> Dump {
         ticket: 7,
         registers: Registers::of_saved(&saved).unwrap(),
         is_called: false,
+        is_asleep: false,
         follows_pointers: false,
         base,
         bytes: stack,

@@ -1,8 +1,5 @@
-//! Programs in Python: where CPython keeps which functions a thread is in. The stack of the processor has those of the interpreter alone.
-//!
-//! Programs in the kernel read that memory at the moment a thread goes to sleep or is sampled (`probes/response/python.h`). What they are
-//! told is where the interpreter's state lies, which its file says to the process that reads symbols (`elf.rs`), and the layout
-//! of that version (`layout.rs`).
+//! Programs in Python: where CPython keeps which functions a thread is in (`probes/response/python.h`): where the interpreter's state
+//! lies, which its file says to the process that reads symbols (`elf.rs`), and the layout of that version (`layout.rs`).
 
 pub(super) mod elf;
 mod layout;
@@ -12,19 +9,11 @@ pub use layout::Layout;
 
 use serde::{Deserialize, Serialize};
 
-use super::maps::Maps;
-
-/// The bit that marks a word on a stack as a function of a language whose interpreter has it in its memory: no address of code has it.
-pub const INTERPRETED: u64 = 1 << 63;
-/// Such a word for what could not be read: the stack is cut there.
-pub const CUT: u64 = INTERPRETED | 1;
-
-/// As many words of a stack that ends with such as there can be.
-pub(super) const DEPTH: usize = 100;
+use crate::mechanism::symbols::maps::Maps;
 
 /// What a file says of the interpreter in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Python {
+pub(in super::super) struct Python {
     /// The address that its state has in the file.
     pub(super) state: u64,
     /// Code of the file: its offset, and its address.
@@ -35,7 +24,7 @@ pub(super) struct Python {
 
 /// The interpreter of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Interpreter {
+pub struct CPython {
     /// The address of its state in memory.
     pub state: u64,
     /// Where it has what.
@@ -44,7 +33,7 @@ pub struct Interpreter {
 
 impl Python {
     /// Where it is in the memory of a process, or why that is not known.
-    pub(super) fn in_memory(&self, maps: &Maps, object: &str) -> Result<Interpreter, String> {
+    pub(super) fn in_memory(&self, maps: &Maps, object: &str) -> Result<CPython, String> {
         let (offset, address) = self.code;
         let code = maps.address_of(object, offset).and_then(|code| code.checked_sub(address));
         let state =
@@ -54,7 +43,7 @@ impl Python {
         if layout.native_id.is_none() && !cfg!(target_arch = "x86_64") {
             return Err("on this processor the threads of CPython are known from 3.11 on".to_owned());
         }
-        Ok(Interpreter { state, layout })
+        Ok(CPython { state, layout })
     }
 }
 

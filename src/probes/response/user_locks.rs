@@ -1,0 +1,60 @@
+//! Futexes that are locks, by the functions on the stacks of the threads that wait for them.
+
+use std::collections::HashMap;
+
+use super::kind::Type;
+use super::record::{Cell, Record};
+use super::stacks::StackNames;
+use super::steps::Steps;
+use rdiag_kernel::classify::user::takes_lock;
+use rdiag_kernel::mechanism::symbols::{Process, Symbols, calls};
+
+/// Functions that are looked at, from the innermost.
+const FRAMES: usize = 16;
+
+/// By process and futex: whether all stacks that waited for it, as far as they are known, are in a function that takes a lock.
+#[derive(Debug, Default)]
+pub(super) struct Locks(HashMap<(u32, u64), bool>);
+
+impl Locks {
+    pub(super) fn new(symbols: &Symbols, (stacks, steps): (&StackNames, &Steps), records: &[Record]) -> Self {
+        let mut locks = HashMap::new();
+        for record in records {
+            for cell in record.cells.iter().filter(|cell| cell.kind.of() == Type::Stack) {
+                let [name, ..] = cell.object;
+                let stack = stacks.get(name).filter(|_| steps.is_certain(name)).unwrap_or_default();
+                if let (Some(futex), Some(takes)) = (futex(cell), takes(symbols, record.process(), stack)) {
+                    *locks.entry((record.pid, futex)).or_insert(true) &= takes;
+                }
+            }
+        }
+        Self(locks)
+    }
+
+    pub(super) fn has(&self, pid: u32, futex: u64) -> bool {
+        self.0.get(&(pid, futex)).copied().unwrap_or(false)
+    }
+
+    /// Whether the wait that a stack was taken of was for such a lock; none if that is not asked of its kind.
+    pub(super) fn of_stack(&self, pid: u32, cell: &Cell) -> Option<bool> {
+        futex(cell).map(|futex| self.has(pid, futex))
+    }
+}
+
+/// The futex that a stack waited for, if nothing else tells the use of it.
+fn futex(cell: &Cell) -> Option<u64> {
+    let [_, futex, _] = cell.object;
+    (futex != 0).then_some(futex)
+}
+
+/// Whether a stack is in a function that takes a lock; none if it has no names there.
+fn takes(symbols: &Symbols, process: Process, stack: &[u64]) -> Option<bool> {
+    let mut known = 0;
+    for at in calls(Some(process), stack).take(FRAMES) {
+        if takes_lock(symbols.name(Some(process), at)?) {
+            return Some(true);
+        }
+        known += 1;
+    }
+    (known > 1).then_some(false)
+}
