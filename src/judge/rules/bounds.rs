@@ -61,7 +61,10 @@ pub(super) fn tags(sentence: &str) -> impl Iterator<Item = Tag<'_>> {
         if !is_statement && !tag.starts_with('{') {
             return None;
         }
-        let inside = until(tag.get(1..)?, if is_statement { "%}" } else { "}}" }).trim_matches(['-', '+']).trim();
+        let inside = until(tag.get(1..)?, if is_statement { "%}" } else { "}}" });
+        // Of several signs one says what becomes of the white space around the tag; the others are the expression's.
+        let inside = inside.strip_prefix(['-', '+']).unwrap_or(inside);
+        let inside = inside.strip_suffix(['-', '+']).unwrap_or(inside).trim();
         Some(Tag { inside, is_statement })
     })
 }

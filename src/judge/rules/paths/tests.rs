@@ -74,6 +74,11 @@ fn paths_of_a_sentence_are_those_of_all_its_tags() {
     let sentence = "{{ a.b|abs }} of {%- if c.d > 1 and 'x }}' -%}{{ e }}, it's f.g{% elif h %}{% else %}i{% endif %} \
                     {{ {'j': k}['j'] }}";
     assert_eq!(of_sentence(sentence), parsed_sentence(sentence));
+    // The second sign is the expression's, and what follows it a name.
+    for sentence in ["{{--not -a.b }}", "{{+-not -a.b }}", "{{---a.b }}", "{%--if a -%}{% endif %}"] {
+        let paths = of_sentence(sentence);
+        assert!(paths.is_none() || paths == parsed_sentence(sentence), "{sentence}: {paths:?}");
+    }
 }
 
 /// Made-up expressions: what rules are made of, with pieces of anything in between.
