@@ -224,14 +224,23 @@ pub(super) fn pieces(pieces: &[Piece], most: usize) -> String {
     shown.collect::<Vec<_>>().join(", ")
 }
 
-/// Components whose functions stand below the table, and the least that they have of the whole.
+/// Components whose functions stand below the table.
 const CODE_OF: usize = 2;
+/// The least that they have of the whole; where waiting for work is most of that, of what remains without it, and a hundredth of the whole.
 const LEAST_OF_ALL: f64 = 0.1;
+const LEAST_BESIDE_IDLE: f64 = 0.01;
 
-/// In which functions the largest components are, each with its title.
+/// In which functions the largest components are, each with its title: first what is no waiting for work. Of that one place is kept, since
+/// a program that hangs seems to wait for work, too.
 pub(super) fn code(profile: &Profile) -> Vec<String> {
-    let large = profile.components.iter().filter(|row| row.share >= LEAST_OF_ALL && !row.code.is_empty());
-    large.take(CODE_OF).map(|row| format!("{}: {}", row.title, pieces(&row.code, 3))).collect()
+    let known = || profile.components.iter().filter(|row| !row.code.is_empty());
+    let is_large =
+        |row: &&ComponentRow| row.share >= LEAST_BESIDE_IDLE && row.seconds >= LEAST_OF_ALL * profile.busy.seconds;
+    let busy = known().filter(|row| !row.idle).filter(is_large);
+    let idle = || known().filter(|row| row.idle && row.share >= LEAST_OF_ALL);
+    let kept = idle().count().min(1);
+    let large = busy.take(CODE_OF - kept).chain(idle()).take(CODE_OF);
+    large.map(|row| format!("{}: {}", row.title, pieces(&row.code, 3))).collect()
 }
 
 /// `1.01 s at 3.20 s in fsync by postgres (thread 11), ended by …`.
@@ -306,4 +315,44 @@ pub(super) fn errors(row: &CallRow) -> String {
 /// `postgres (11)`; when it was born and ended is to be seen in its timeline.
 pub(super) fn thread(row: &ThreadRow) -> String {
     if row.tid == 0 { row.comm.clone() } else { format!("{} ({})", row.comm, row.tid) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile_testing::{napping, profile_of};
+    use rdiag_model::Target;
+    use rdiag_model::profile::Conversation;
+
+    #[test]
+    fn functions_stand_below_the_table_of_what_is_no_waiting_for_work_first() {
+        let mut profile =
+            profile_of(&crate::accounts::ledger(10.0, napping("")), &Target::default(), Conversation::default());
+        let row = profile.components[0].clone();
+        let piece = Piece {
+            name: "main (app)".into(),
+            seconds: 1.0,
+            share: 1.0,
+            count: None,
+            mean: None,
+            max: None,
+            others: 0,
+        };
+        let mut told = |rows: &[(&str, f64, bool)]| {
+            let of = |(title, share, idle): &(&str, f64, bool)| {
+                let (title, code) = ((*title).to_owned(), vec![piece.clone()]);
+                ComponentRow { title, share: *share, seconds: 100.0 * share, idle: *idle, code, ..row.clone() }
+            };
+            profile.components = rows.iter().map(of).collect();
+            profile.busy.seconds = profile.components.iter().filter(|row| !row.idle).map(|row| row.seconds).sum();
+            code(&profile).iter().map(|said| said.split(':').next().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(told(&[("poll", 0.7, true), ("user", 0.2, false), ("disk", 0.1, false)]), ["user", "poll"]);
+        assert_eq!(told(&[("user", 0.7, false), ("disk", 0.2, false), ("poll", 0.1, true)]), ["user", "poll"]);
+        assert_eq!(told(&[("user", 0.7, false), ("disk", 0.2, false), ("poll", 0.09, true)]), ["user", "disk"]);
+        assert_eq!(told(&[("poll", 0.97, true), ("user", 0.029, false), ("disk", 0.001, false)]), ["user", "poll"]);
+        // Of the rest, much; of the whole, nothing.
+        assert_eq!(told(&[("poll", 0.6, true), ("futex", 0.395, true), ("user", 0.005, false)]), ["poll", "futex"]);
+        assert_eq!(told(&[("poll", 0.5, true), ("user", 0.47, false), ("disk", 0.03, false)]), ["user", "poll"]);
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use super::code::{NEEDS, all, costs_its_own_names, profile, seconds, stacks};
+use super::code::{NEEDS, Shown, all, costs_its_own_names, profile, seconds, stacks};
 use crate::support::{Need, alone, has, skip};
 
 /// Sleeps for 20 ms, 5 ms and 10 ms in turn, below a method, a function without a name, and one in another script whose names are long; a
@@ -99,8 +99,28 @@ static void text(struct object *object, uint64_t length, const char *letters)
 	strcpy((char *)&object->words[2], letters);
 }
 void nap(void) { nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, 0); }
+#ifdef SPINS
+/* Each of eight hundred functions computes once, for 5 ms. */
+static double now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return t.tv_sec + t.tv_nsec / 1e9; }
+#define SPIN(n) __attribute__((noipa)) static unsigned spin_##n(unsigned x) \
+	{ double until = now() + 0.005; do for (int i = 0; i < 200000; i++) x = x * 3 + n; while (now() < until); return x; }
+#define TEN(m, n) m(n##0) m(n##1) m(n##2) m(n##3) m(n##4) m(n##5) m(n##6) m(n##7) m(n##8) m(n##9)
+#define HUNDRED(m, n) TEN(m, n##0) TEN(m, n##1) TEN(m, n##2) TEN(m, n##3) TEN(m, n##4) TEN(m, n##5) TEN(m, n##6) TEN(m, n##7) \
+	TEN(m, n##8) TEN(m, n##9)
+#define ALL(m) HUNDRED(m, 1) HUNDRED(m, 2) HUNDRED(m, 3) HUNDRED(m, 4) HUNDRED(m, 5) HUNDRED(m, 6) HUNDRED(m, 7) HUNDRED(m, 8)
+ALL(SPIN)
+#define NAME(n) spin_##n,
+static unsigned (*all[])(unsigned) = { ALL(NAME) };
+static unsigned at, sum;
+__attribute__((noinline)) void spin(void) { sum += all[at++ % 800](sum); }
+#define DOES "spin"
+#define TURNS 800
+#else
+#define DOES "nap"
+#define TURNS (SECONDS * 90)
+#endif
 void in_frame(uint64_t function, uint64_t context);
-__asm__(".text\nin_frame: push %rbp\nmov %rsp, %rbp\npush %rsi\npush %rdi\ncall nap\nleave\nret\n");
+__asm__(".text\nin_frame: push %rbp\nmov %rsp, %rbp\npush %rsi\npush %rdi\ncall " DOES "\nleave\nret\n");
 int main(void)
 {
 	is(&shared, 0, 262);
@@ -129,7 +149,7 @@ int main(void)
 	scope.words[4] = scope.words[5] = TAGGED(file);
 	scope.words[8] = TAGGED(name);
 	shared.words[2] = TAGGED(scope);
-	for (int i = 0; i < SECONDS * 90; i++)
+	for (int i = 0; i < TURNS; i++)
 		in_frame(TAGGED(function), TAGGED(script));
 	return 0;
 #endif
@@ -147,22 +167,38 @@ int main(void)
 
 const FLAGS: &[&str] = &["-fno-asynchronous-unwind-tables", "-fno-omit-frame-pointer", "-no-pie"];
 
-fn a_function_has_its_name(takes: u32) {
-    let _alone = alone();
+/// Has it observed, and gives the stacks at which its time went; none if that cannot be.
+fn pretending(define: &str) -> Option<Vec<Shown>> {
     if !has(NEEDS) || !has(&[Need::Tool("cc")]) {
-        return;
+        return None;
     }
     if !cfg!(target_arch = "x86_64") {
-        return skip("functions of JavaScript are known on x86-64");
+        skip("functions of JavaScript are known on x86-64");
+        return None;
     }
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("node.c"), PRETENDS).unwrap();
     let mut compiler = Command::new("cc");
-    compiler.args(["-O1", "-o", "node", "node.c"]).args(FLAGS).arg(format!("-DSECONDS={takes}"));
+    compiler.args(["-O1", "-o", "node", "node.c"]).args(FLAGS).arg(define);
     assert!(compiler.current_dir(folder.path()).status().unwrap().success());
-    let stacks = stacks(&profile(folder.path(), &["./node"]));
+    Some(stacks(&profile(folder.path(), &["./node"])))
+}
+
+fn a_function_has_its_name(takes: u32) {
+    let _alone = alone();
+    let Some(stacks) = pretending(&format!("-DSECONDS={takes}")) else { return };
     let own = seconds(&stacks, "wait.sleep", &["main node", "handle shop.js", "nap node"]);
     assert!(own > 0.4 * f64::from(takes), "{own}\n{}", all(&stacks));
+}
+
+#[test]
+#[ignore = "needs: root, eBPF, cc, x86-64"]
+fn function_is_named_that_calls_what_was_never_seen_before() {
+    let _alone = alone();
+    let Some(stacks) = pretending("-DSPINS") else { return };
+    let own = seconds(&stacks, "cpu.user", &["main node", "handle shop.js"]);
+    let user: f64 = stacks.iter().filter(|stack| stack.component == "cpu.user").map(|stack| stack.seconds).sum();
+    assert!(user > 1.0 && own > 0.4 * user, "{own} of {user}\n{}", all(&stacks));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //!
 //! Where no table leads further than frame pointers do, the stack is the one that these gave.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use super::Wanted;
@@ -72,6 +72,7 @@ impl Dumped {
             base,
             bytes,
             pointers: Vec::new(),
+            functions: BTreeMap::new(),
         });
         Some(Self { key, weight: word(KEY), dump })
     }

@@ -33,8 +33,8 @@ pub(in super::super) static PROBE: ProbeDef = ProbeDef {
               Functions of \
               Python (CPython 3.8 to 3.14, with its lock) are known within a second of its first wait or sample, to a depth of 99, by the \
               ends of names and files of more than 63 characters; of the C code between them only the innermost place is. Those of \
-              JavaScript (node 16 to 24 on x86-64) are known within two seconds, among those of the C++ code around them; what V8 has \
-              inlined counts as the function that it is in, and a sample in the first instructions of a function as its caller. \
+              JavaScript (node 16 to 24 on x86-64) are mostly known within two seconds, among those of the C++ code around them; what V8 \
+              has inlined counts as the function that it is in, and a sample in the first instructions of a function as its caller. \
               A wait on a futex is one for a lock where its value, the lock's memory (reader-writer locks of glibc), its variable \
               (CPython's interpreter \
               lock) or the stacks of those that wait for it (monitors of Java; locks of Rust's library, if the program has its \

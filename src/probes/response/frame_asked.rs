@@ -6,9 +6,13 @@ use rdiag_kernel::mechanism::symbols::unwind::{Dump, Registers};
 
 /// Bytes that the copy of a stack begins at a multiple of.
 const CHUNK: u64 = 1024;
-/// Words of `struct frame_asked`: before the stack so far, and of that, 0 at its end included; one is between that and the copy.
+/// Words of `struct frame_asked`: before the stack so far, and of that, 0 at its end included.
 const HEAD: usize = 8;
 const SO_FAR: usize = 81;
+/// Functions of JavaScript by their frame pointers, which follow.
+const FUNCTIONS: usize = 64;
+/// Of all before the copy.
+const BEFORE_COPY: usize = HEAD + SO_FAR + 2 * FUNCTIONS + 1;
 
 /// A frame whose caller the programs do not know.
 #[derive(Debug, PartialEq, Eq)]
@@ -30,8 +34,10 @@ impl Asked {
         let word = |at: usize| words::word(record, at * 8);
         let [ids, born, known, place, sp, pointer, link, stack] = std::array::from_fn(word);
         let so_far: Vec<u64> = (HEAD..HEAD + SO_FAR).map(word).take_while(|address| *address != 0).collect();
-        let size = usize::try_from(word(HEAD + SO_FAR)).ok()?;
-        let bytes = record.get((HEAD + SO_FAR + 1) * 8..)?.get(..size)?.to_vec();
+        let pairs = (0..FUNCTIONS).map(|at| HEAD + SO_FAR + 2 * at).map(|at| (word(at), word(at + 1)));
+        let functions = pairs.take_while(|(pointer, _)| *pointer != 0);
+        let size = usize::try_from(word(BEFORE_COPY - 1)).ok()?;
+        let bytes = record.get(BEFORE_COPY * 8..)?.get(..size)?.to_vec();
         let registers = Registers::of_frame(place, sp, pointer, link);
         let dump = Dump {
             ticket: 0,
@@ -42,6 +48,7 @@ impl Asked {
             base: sp & !(CHUNK - 1),
             bytes,
             pointers: Vec::new(),
+            functions: functions.collect(),
         };
         let process = Process { pid: (ids >> 32) as u32, born };
         Some(Self { process, known, stack, so_far, is_running: ids & 2 != 0, dump })
@@ -57,6 +64,8 @@ mod tests {
         let record = |size: u64| {
             let mut words = vec![7 << 32 | 3, 9, 3, 0x4040, 0x7fff_0468, 0x7fff_0500, 0, 11, 0x2000, 0x4040];
             words.resize(HEAD + SO_FAR, 0);
+            words.extend([0x7fff_0510, 1 << 63 | 6, 0x7fff_0520, 0, 0, 9]);
+            words.resize(BEFORE_COPY - 1, 0);
             words.push(size);
             let mut record: Vec<u8> = words.iter().flat_map(|word: &u64| word.to_ne_bytes()).collect();
             record.resize(record.len() + 2048, 5);
@@ -67,6 +76,7 @@ mod tests {
         assert_eq!((asked.so_far, asked.is_running), (vec![0x2000, 0x4040], true));
         assert_eq!((asked.dump.is_called, asked.dump.base, asked.dump.bytes.len()), (false, 0x7fff_0400, 2048));
         assert_eq!(asked.dump.registers.pc(), 0x4040);
+        assert_eq!(asked.dump.functions, [(0x7fff_0510, 1 << 63 | 6), (0x7fff_0520, 0)].into());
         assert_eq!(Asked::of(&record(2049)), None);
     }
 }

@@ -92,6 +92,7 @@ impl Response {
         let complete = self.steps.take(&mut self.object, host, &mut self.symbols, &mut self.stacks, whose)?;
         for Completed { process, name, is_running } in complete {
             let stack = self.stacks.get(name).unwrap_or_default();
+            self.interpreters.name(&self.object, &mut self.symbols, process, stack);
             if is_running {
                 self.symbols.learn_functions(host, Some(process), call_sites(Some(process), stack));
             } else {

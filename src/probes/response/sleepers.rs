@@ -1,5 +1,7 @@
 //! Threads that are asleep when an observation begins: they send no stack, but nothing on theirs changes.
 
+use std::collections::BTreeMap;
+
 use super::kind::Type;
 use super::record::Record;
 use super::stacks::StackNames;
@@ -39,9 +41,10 @@ impl Steps {
             base: sp,
             bytes: Vec::new(),
             pointers: Vec::new(),
+            functions: BTreeMap::new(),
         };
         // Which program it executes is not known, so that the programs are told no steps.
-        let waiting = Waiting { process, program: 0, stack, is_running: false, whose, tries: 0 };
+        let waiting = Waiting { process, program: 0, stack, is_running: false, whose, place, tries: 0 };
         self.waiting.insert(self.last_ticket, waiting);
         symbols.unwind(host, process, vec![dump]);
     }

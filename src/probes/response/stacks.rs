@@ -56,9 +56,9 @@ impl StackNames {
         self.0.insert(name, so_far);
     }
 
-    /// Completes one that ends with the first of these addresses; whether it does.
-    pub(super) fn go_on(&mut self, name: u64, rest: &[u64]) -> bool {
-        let Some(stack) = self.0.get_mut(&name).filter(|stack| stack.last() == rest.first()) else { return false };
+    /// Completes one that ends with this place, of which the first of these words is; whether it does.
+    pub(super) fn go_on(&mut self, name: u64, place: u64, rest: &[u64]) -> bool {
+        let Some(stack) = self.0.get_mut(&name).filter(|stack| stack.last() == Some(&place)) else { return false };
         stack.pop();
         stack.extend(rest);
         stack.truncate(DEPTH);

@@ -48,6 +48,8 @@ pub(super) struct Waiting {
     pub(super) stack: u64,
     pub(super) is_running: bool,
     pub(super) whose: Whose,
+    /// Where it goes on.
+    pub(super) place: u64,
     /// How often there was no time for all of it.
     pub(super) tries: u32,
 }
@@ -68,7 +70,7 @@ pub(super) enum Whose {
     Own,
     /// That of an interpreter of Python, which is being looked for: its functions will be known otherwise.
     Python,
-    /// Some is of functions of JavaScript, which only the programs in the kernel can name.
+    /// Some is of functions of JavaScript, which the programs in the kernel alone know.
     JavaScript,
 }
 
@@ -134,7 +136,9 @@ impl Steps {
                 continue;
             }
             self.last_ticket += 1;
-            self.waiting.insert(self.last_ticket, Waiting { process, program, stack, is_running, whose, tries: 0 });
+            let place = dump.registers.pc();
+            let waiting = Waiting { process, program, stack, is_running, whose, place, tries: 0 };
+            self.waiting.insert(self.last_ticket, waiting);
             dumps.entry(process).or_default().push(Dump { ticket: self.last_ticket, ..dump });
         }
         for (process, dumps) in dumps {
@@ -144,7 +148,7 @@ impl Steps {
         for walked in symbols.walked_within(host, if is_new { SOON } else { 0.0 }) {
             let Walked { ticket, stack: rest, steps, is_guessed, unfinished } = walked;
             let Some(waiting) = self.waiting.remove(&ticket) else { continue };
-            let Waiting { process, program, stack, is_running, whose, tries } = waiting;
+            let Waiting { process, program, stack, is_running, whose, place, tries } = waiting;
             self.tell(object, (process, program), &steps, whose);
             if let Some(dump) = unfinished.filter(|_| tries < MOST_TRIES) {
                 self.waiting.insert(ticket, Waiting { tries: tries + 1, ..waiting });
@@ -152,13 +156,16 @@ impl Steps {
                 continue;
             }
             let by_pointers = || steps.iter().any(|step| step.way == Way::Unknown);
-            if whose == Whose::JavaScript && by_pointers() {
+            let has_functions =
+                || rest.as_ref().is_some_and(|rest| rest.addresses.iter().any(|word| word & INTERPRETED != 0));
+            // Code of V8 in which the programs knew no function, or in which one may have been left out.
+            if whose == Whose::JavaScript && by_pointers() && (is_guessed || !has_functions()) {
                 continue;
             }
             let rest =
                 rest.map(|rest| (rest.addresses, rest.is_whole)).filter(|(rest, whole)| rest.len() > 1 || *whole);
             if let Some((rest, _)) = rest
-                && stacks.go_on(stack, &rest)
+                && stacks.go_on(stack, place, &rest)
             {
                 self.incomplete.remove(&stack);
                 if is_guessed {

@@ -176,23 +176,53 @@ __noinline int name_v8_function(u32 tgid, u64 shared)
 	return 0;
 }
 
+/* What the closures of the function share whose frame is at a frame pointer; 0 if that is none of JavaScript. */
+static __always_inline u64 v8_shared_at(struct v8 *v8, u64 pointer)
+{
+	u64 of[2] = {};
+
+	/* Frames of another kind have a number in place of the second one. */
+	if (bpf_probe_read_user(of, sizeof(of), (void *)(pointer - sizeof(of))) || !is_v8_object(of[0]) || !is_v8_object(of[1]))
+		return 0;
+	u64 shared = v8_field(of[0], v8->shared);
+	return v8_type(shared) == v8->type_of_shared ? shared : 0;
+}
+
 /* The function of the frame at a frame pointer, as a word for a stack; 0 if it is none of JavaScript, or of no process. */
 __noinline u64 v8_function(u32 tgid, u64 pointer)
 {
-	u64 of[2] = {};
+	u64 named = 0;
 
 	if (!tgid)
 		return 0;
 	struct v8 *v8 = bpf_map_lookup_elem(&v8s, &tgid);
-
-	/* Frames of another kind have a number in place of the second one. */
-	if (!v8 || bpf_probe_read_user(of, sizeof(of), (void *)(pointer - sizeof(of))) || !is_v8_object(of[0]) || !is_v8_object(of[1]))
-		return 0;
-	u64 shared = v8_field(of[0], v8->shared), named = 0;
-	if (v8_type(shared) != v8->type_of_shared || bpf_probe_read_user(&named, sizeof(named), (void *)(shared - 1 + v8->name)))
+	u64 shared = v8 ? v8_shared_at(v8, pointer) : 0;
+	if (!shared || bpf_probe_read_user(&named, sizeof(named), (void *)(shared - 1 + v8->name)))
 		return 0;
 	struct function_key key = { .tgid = tgid, .word = interpreted_word(shared, named) };
 	if (!bpf_map_lookup_elem(&function_names, &key))
 		name_v8_function(tgid, shared);
 	return key.word;
+}
+
+/* The first frame of JavaScript to which a word of the stack leads, of so many from an address on; if none does, how many might have. */
+#define V8_WORDS 8
+#define V8_FARTHEST 8192
+__noinline u64 v8_frame_from(u32 tgid, u64 from)
+{
+	u64 words[V8_WORDS] = {}, tried = 0;
+	struct v8 *v8 = bpf_map_lookup_elem(&v8s, &tgid);
+
+	if (!v8 || bpf_probe_read_user(words, sizeof(words), (void *)from))
+		return 0;
+	for (int i = 0; i < V8_WORDS; i++) {
+		/* Frames lie outwards of what leads to them, and not far. */
+		u64 far = words[i] - (from + i * sizeof(u64));
+		if (far >= V8_FARTHEST || words[i] & 7)
+			continue;
+		if (v8_shared_at(v8, words[i]))
+			return words[i];
+		tried++;
+	}
+	return tried;
 }

@@ -55,6 +55,8 @@ struct {
 /* A frame whose caller is not known. */
 #define STACK_BYTES 8192
 #define WALK_DEPTH 80
+#define MOST_FUNCTIONS 64
+#define MOST_TRIED 128
 struct frame_asked {
 	u64 ids; /* process << 32; 1: the place is executed, and not returned to; 2: the thread is on a CPU */
 	u64 process_born;
@@ -65,6 +67,10 @@ struct frame_asked {
 	u64 link;
 	u64 name; /* of the stack that user space completes; 0: it is none's */
 	u64 so_far[WALK_DEPTH + 1]; /* which ends with that place */
+	struct {
+		u64 pointer;
+		u64 function;
+	} functions[MOST_FUNCTIONS]; /* of JavaScript, each with the frame pointer beside which it stands; 0: of none */
 	u64 size; /* of the user stack, from the chunk on in which the frame begins */
 	u8 stack[STACK_BYTES];
 };
@@ -111,6 +117,10 @@ struct pt_regs___arm64_frame {
 };
 #pragma clang attribute pop
 
+/* It has come to a place whose step is not known; that is executed, and not returned to. */
+#define ASKS 1
+#define ASKS_EXECUTED 2
+
 struct at {
 	u64 program;
 	u64 pc;
@@ -119,6 +129,7 @@ struct at {
 	u64 link;
 	u64 is_running;
 	u64 is_to_come; /* what user space completes */
+	u32 asks;
 	u32 v8; /* the process, if it has functions of JavaScript; or 0 */
 };
 
@@ -154,6 +165,27 @@ static __always_inline u64 name_to_come(struct at *at, u64 now, u64 ids)
 	return mix(now, ids) | 3;
 }
 
+/* Looks up functions of JavaScript for frames that only user space will come to: from the first frame pointer on that stands beside one, in
+ * the register or on the stack, along the pointers from there. What is none of a live frame user space does not come to. */
+static __noinline void look_up_functions(struct frame_asked *frame, struct at *at)
+{
+	u64 pointer = v8_function(at->v8, at->pointer) ? at->pointer : 0, tried = 0;
+
+	for (int i = 0; i < STACK_BYTES / sizeof(u64) / V8_WORDS && !pointer && tried < MOST_TRIED; i++) {
+		u64 found = v8_frame_from(at->v8, at->sp + i * V8_WORDS * sizeof(u64));
+		if (found > V8_WORDS)
+			pointer = found;
+		else
+			tried += found;
+	}
+	for (int i = 0; i < MOST_FUNCTIONS; i++) {
+		frame->functions[i].pointer = pointer;
+		frame->functions[i].function = pointer ? v8_function(at->v8, pointer) : 0;
+		u64 caller = word_at(pointer);
+		pointer = pointer && caller > pointer ? caller : 0;
+	}
+}
+
 /* Sends the frame that the walk has come to, and returns the name of its stack, which user space completes; 0 if it has none. */
 static __noinline u64 ask_step(struct stack *so_far, struct at *at, struct thread *thread, bool executed_there)
 {
@@ -182,6 +214,9 @@ static __noinline u64 ask_step(struct stack *so_far, struct at *at, struct threa
 		frame->size += CHUNK;
 	}
 	u64 name = frame->name = name_to_come(at, now, ids);
+	frame->functions[0].pointer = 0;
+	if (at->v8 && name)
+		look_up_functions(frame, at);
 	bpf_ringbuf_submit(frame, NO_WAKEUP);
 	at->is_to_come = name != 0;
 	return name;
@@ -211,7 +246,7 @@ static __always_inline bool take_step(struct at *at, struct step *step, u64 is_c
 }
 
 /* The stack of the program by its tables, as far as these lead and there is room, and its name; 0 if it cannot be walked. */
-static __noinline u64 walk(struct stack *stack, struct thread *thread, struct at *at)
+static __noinline u64 walk(struct stack *stack, struct at *at)
 {
 	struct step_key key = { .program = at->program };
 	u64 is_called = 0;
@@ -243,8 +278,10 @@ static __noinline u64 walk(struct stack *stack, struct thread *thread, struct at
 		flags = 0;
 		is_called = 1;
 	}
-	if (flags & NOT_KNOWN)
-		return ask_step(stack, at, thread, !is_called);
+	if (flags & NOT_KNOWN) {
+		at->asks = is_called ? ASKS : ASKS | ASKS_EXECUTED;
+		return 0;
+	}
 	/* Where no way leads on, the innermost part is what tables say all the same; but who called the innermost function could not be read. */
 	if ((flags & NO_WAY && !is_called) || (!at->pc && !stack->ips[1]))
 		return 0;
@@ -270,7 +307,10 @@ static __always_inline u64 walked_stack(struct stack *stack, struct thread *thre
 		at_hand->given = 0;
 		at.v8 = tgid;
 	}
-	u64 name = walk(stack, thread, &at);
+	u64 name = walk(stack, &at);
+	/* Not from within: all that is called has 512 bytes of stack together. */
+	if (at.asks)
+		name = ask_step(stack, &at, thread, at.asks & ASKS_EXECUTED);
 	*to_keep = !at.is_to_come;
 	return name;
 }

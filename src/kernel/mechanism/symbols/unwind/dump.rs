@@ -1,5 +1,7 @@
 //! What is walked, and what comes of it.
 
+use std::collections::BTreeMap;
+
 use super::registers::Registers;
 use super::way::Way;
 
@@ -22,6 +24,9 @@ pub struct Dump {
     pub bytes: Vec<u8>,
     /// The stack as frame pointers have it, innermost first.
     pub pointers: Vec<u64>,
+    /// Words that stand for functions of JavaScript, by the frame pointers of their frames: in code without tables they take the place
+    /// of the address. 0: the frame is none of a function.
+    pub functions: BTreeMap<u64, u64>,
 }
 
 /// A stack that was walked.

@@ -2,7 +2,7 @@
 
 use super::dump::{Dump, Step};
 use super::registers::{ADDRESS, HAS_LINK};
-use super::registers::{PC, Registers, SP};
+use super::registers::{PC, POINTER, Registers, SP};
 use super::row::{Base, Row, Rule, Value};
 use super::way::{FOLLOWS_POINTERS, Way};
 
@@ -62,7 +62,25 @@ impl Walk {
     /// No table is about the code here, so many bytes before and from it on included.
     pub(super) fn has_no_table(&mut self, before: u64, after: u64) {
         self.add_step(before, after, Way::Unknown);
+        let pointer = self.registers.get(POINTER).unwrap_or_default();
+        match self.dump.functions.get(&pointer) {
+            Some(0) => {}
+            Some(function) => {
+                self.addresses.iter_mut().next_back().into_iter().for_each(|address| *address = *function)
+            }
+            None if self.dump.functions.is_empty() => {}
+            // A function that was not looked up.
+            None if self.has_objects_below(pointer) => return self.disbelieve(),
+            None => {}
+        }
         self.follow_pointers();
+    }
+
+    /// Whether V8's pointers to objects are below a frame pointer: a function and what it closes over. Other frames of V8 have a
+    /// number there.
+    fn has_objects_below(&self, pointer: u64) -> bool {
+        let is_object = |below| self.load(pointer.wrapping_sub(below)).is_ok_and(|word| word & 3 == 1);
+        is_object(8) && is_object(16)
     }
 
     /// The table that is about the code here cannot be read, now or ever.
@@ -172,6 +190,7 @@ mod tests {
             base: 0x1000,
             bytes,
             pointers: Vec::new(),
+            functions: [(0x1010, 1 << 63 | 6)].into(),
         })
     }
 
@@ -209,6 +228,33 @@ mod tests {
         // Register 0 is the callee's.
         walk.step(&Row { frame: value(Base::Register(0), 8), ..row(0) });
         assert_eq!(walk.end, Some(End::Nowhere));
+    }
+
+    #[test]
+    fn in_code_without_tables_the_function_of_a_frame_takes_the_place_of_its_address() {
+        let mut walk = walk(&[0, 0, 0x1028, 0x50, 0, 0x1030, 0x60]);
+        walk.dump.follows_pointers = true;
+        walk.registers.set(POINTER, Some(0x1010));
+        walk.has_no_table(0, 1);
+        walk.has_no_table(0, 1);
+        assert_eq!((walk.addresses.as_slice(), walk.steps.len()), ([1 << 63 | 6, 0x50, 0x60].as_slice(), 2));
+    }
+
+    #[test]
+    fn a_function_that_was_not_looked_up_ends_the_walk() {
+        let ends_at = |below: [u64; 2]| {
+            let mut walk = walk(&[0, 0, 0x1030, 0x50, below[0], below[1], 0x1040, 0x60]);
+            walk.dump.follows_pointers = true;
+            walk.registers.set(POINTER, Some(0x1010));
+            walk.has_no_table(0, 1);
+            walk.has_no_table(0, 1);
+            (walk.addresses, walk.end)
+        };
+        let function = 1 << 63 | 6;
+        assert_eq!(ends_at([0x2001, 0x3001]), (vec![function], Some(End::Nowhere)));
+        for below in [[0x2001, 0x3000], [0x2002, 0x3001], [0x2003, 0x3001]] {
+            assert_eq!(ends_at(below), (vec![function, 0x50, 0x60], None), "{below:?} are no two objects");
+        }
     }
 
     #[test]

@@ -44,6 +44,7 @@ fn dump(bytes: usize) -> Dump {
         base,
         bytes: stack,
         pointers: Vec::new(),
+        functions: BTreeMap::new(),
     }
 }
 
