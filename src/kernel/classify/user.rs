@@ -25,6 +25,34 @@ pub fn takes_lock(function: &str) -> bool {
     TAKES.iter().any(|end| function.ends_with(end))
 }
 
+/// Classes of what a thread of Java is parked for as long as another thread has it, but for how it is handed on. (A semaphore or a latch
+/// is for others a queue, and who waits in a condition wants no lock.)
+const LOCKS_OF_JAVA: &[&str] = &[
+    "java.util.concurrent.locks.ReentrantLock",
+    "java.util.concurrent.locks.ReentrantReadWriteLock",
+    "java.util.concurrent.locks.StampedLock",
+    "java.util.concurrent.ConcurrentHashMap$TreeBin",
+];
+const HANDED_ON: &[&str] = &["$NonfairSync", "$FairSync", "$Sync"];
+
+/// A class without how its objects are handed on.
+fn without_order(class: &str) -> &str {
+    HANDED_ON.iter().find_map(|order| class.strip_suffix(order)).unwrap_or(class)
+}
+
+/// Whether who is parked for an object of this class (`java.util.concurrent.locks.ReentrantLock$NonfairSync`) waits for a lock.
+#[must_use]
+pub fn is_lock_of_java(class: &str) -> bool {
+    LOCKS_OF_JAVA.contains(&without_order(class))
+}
+
+/// A class as it is shown: `ReentrantLock`.
+#[must_use]
+pub fn shown_class(class: &str) -> &str {
+    let class = without_order(class);
+    class.rsplit('.').next().unwrap_or(class)
+}
+
 /// A word on a stack, and the function that it is an address in, if any.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Slot<'s> {
@@ -81,6 +109,32 @@ mod tests {
     use super::*;
 
     const SP: u64 = 0x7f12_3456_7000;
+
+    #[test]
+    fn a_lock_of_java_is_known_by_its_class() {
+        for (class, shown) in [
+            ("java.util.concurrent.locks.ReentrantLock$NonfairSync", "ReentrantLock"),
+            ("java.util.concurrent.locks.ReentrantLock$FairSync", "ReentrantLock"),
+            ("java.util.concurrent.locks.ReentrantReadWriteLock$NonfairSync", "ReentrantReadWriteLock"),
+            ("java.util.concurrent.locks.StampedLock", "StampedLock"),
+        ] {
+            assert!(is_lock_of_java(class), "{class}");
+            assert_eq!(shown_class(class), shown);
+        }
+        for (class, shown) in [
+            (
+                "java.util.concurrent.locks.AbstractQueuedSynchronizer$ConditionObject",
+                "AbstractQueuedSynchronizer$ConditionObject",
+            ),
+            ("java.util.concurrent.CountDownLatch$Sync", "CountDownLatch"),
+            ("java.util.concurrent.Semaphore$NonfairSync", "Semaphore"),
+            ("shop.ReentrantLock", "ReentrantLock"),
+            ("", ""),
+        ] {
+            assert!(!is_lock_of_java(class), "{class}");
+            assert_eq!(shown_class(class), shown);
+        }
+    }
 
     #[test]
     fn a_lock_of_rust_is_known_by_the_function_that_waits_for_it() {

@@ -37,7 +37,8 @@ pub(in super::super) static PROBE: ProbeDef = ProbeDef {
               has inlined counts as the function that it is in, and a sample in the first instructions of a function as its caller. \
               A wait on a futex is one for a lock where its value, the lock's memory (reader-writer locks of glibc), its variable \
               (CPython's interpreter \
-              lock) or the stacks of those that wait for it (monitors of Java; locks of Rust's library, if the program has its \
+              lock), what a machine of Java parks the thread for (locks of java.util.concurrent, from Java 17 on, within half a second) \
+              or the stacks of those that wait for it (monitors of Java; locks of Rust's library, if the program has its \
               symbols) say so; semaphores are not told from queues. \
               What a poll, select or epoll waits for is read from /proc while it lasts, of waits of 20ms and more that a look finds (four \
               in an \

@@ -139,9 +139,9 @@ fn thread(
             (Type::Runq, WOKEN) => (Component::RunqWakeup, true, String::new(), String::new()),
             (Type::Runq, THROTTLED) => (Component::Throttled, true, String::new(), String::new()),
             (Type::Wait, _) => {
-                let (component, sure) = classes.of(record.process(), cell);
+                let (component, sure) = classes.of((record.process(), record.tid), cell);
                 let of_kind = kinds.entry(cell.kind.wait()).or_default();
-                let (call, key) = about(cell, component, classes.variable(record.process(), cell), devices);
+                let (call, key) = about(cell, component, classes.name((record.process(), record.tid), cell), devices);
                 let key = objects::throttled(key, classes.throttled_by(cell));
                 let named = polls.divide(record, cell);
                 for (name, own) in &named {
@@ -217,9 +217,9 @@ fn part(parts: &mut BTreeMap<PartKey, Part>, key: PartKey) -> &mut Part {
 }
 
 /// The call that a wait was in, and what it was about; of a futex, the variable that it is part of.
-fn about(cell: &Cell, component: Component, variable: Option<&str>, devices: &Devices) -> (String, String) {
-    let [_, _, name] = cell.object;
-    let class = waits::file_class(cell.kind.class(), name);
+fn about(cell: &Cell, component: Component, name: Option<String>, devices: &Devices) -> (String, String) {
+    let [_, _, beginning] = cell.object;
+    let class = waits::file_class(cell.kind.class(), beginning);
     let faults = [Component::Fault, Component::FaultFile, Component::FaultSwap];
     let call = match waits::call_name(cell.kind) {
         Some(name) => name.to_owned(),
@@ -238,8 +238,8 @@ fn about(cell: &Cell, component: Component, variable: Option<&str>, devices: &De
                 | (FileClass::Unix, Component::IpcUnix)
                 | (FileClass::File | FileClass::Block, _)
         );
-    let key = match variable {
-        Some(name) if futex => format!("futex {name}"),
+    let key = match name {
+        Some(name) if futex => name,
         _ if other => String::new(),
         _ => objects::key(cell, class, devices, futex),
     };

@@ -3,6 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::java::Machines;
 use super::running;
 use super::steps::Whose;
 use rdiag_kernel::host::Host;
@@ -18,7 +19,7 @@ type PythonWords = [u64; 16];
 /// `struct v8` of them.
 type V8Words = [u64; 10];
 /// Words of a text in `struct function_name`.
-const TEXT: usize = 8;
+pub(super) const TEXT: usize = 8;
 /// The name of a function whose own is in letters that are not read: of Python all but ASCII, of JavaScript all but Latin-1.
 const NAMELESS: &str = "(a name that is not ASCII)";
 /// What the files begin with that node has in itself.
@@ -27,6 +28,8 @@ const OF_NODE: &str = "node:";
 const JAVASCRIPT: &str = "JavaScript";
 /// How long an interpreter is waited for, in seconds.
 const PATIENCE: f64 = 5.0;
+/// The same of a look, in seconds.
+const SOON: f64 = 0.03;
 /// That of one whose name could not be read, or found no room.
 const UNKNOWN: &str = "(unknown function)";
 
@@ -40,6 +43,10 @@ pub(super) struct Interpreters {
     functions: HashSet<Frame>,
     /// What asks the interpreters is at work, or why it is not.
     attached: Option<Result<(), String>>,
+    /// Machines of Java.
+    pub(super) machines: Machines,
+    /// Some are looked for since answers were taken last.
+    is_asking: bool,
     /// Until when an interpreter may be found in which processes.
     expected: HashMap<Process, (f64, Whose)>,
 }
@@ -52,6 +59,7 @@ impl Interpreters {
         let is_known = || {
             object.hash_value::<u32, PythonWords>("pythons", &process.pid).is_some()
                 || object.hash_value::<u32, V8Words>("v8s", &process.pid).is_some()
+                || Machines::has_told(object, process.pid)
         };
         let looks = match look {
             None if is_known() => return,
@@ -66,10 +74,15 @@ impl Interpreters {
         if !looks.is_power_of_two() {
             return;
         }
-        if let Some(language) = symbols.learn_interpreter(host, process) {
-            let expected = if language == Language::JavaScript { Whose::JavaScript } else { Whose::Python };
-            self.expected.entry(process).or_insert((host.now() + PATIENCE, expected));
-        }
+        let expected = match symbols.learn_interpreter(host, process) {
+            Some(Language::JavaScript) => Whose::JavaScript,
+            Some(Language::Python(_)) => Whose::Python,
+            // Functions of Java are not known by it.
+            Some(Language::Java) => return self.is_asking = true,
+            None => return,
+        };
+        self.is_asking = true;
+        self.expected.entry(process).or_insert((host.now() + PATIENCE, expected));
     }
 
     /// Whose code without tables is in a process. While an interpreter of Python is being looked for, it is not worth while to walk that
@@ -82,15 +95,18 @@ impl Interpreters {
         expected.map_or(Whose::Own, |(_, whose)| *whose)
     }
 
-    /// Tells the programs of the interpreters that were found meanwhile.
+    /// Tells the programs of the interpreters that were found meanwhile. One that is new is waited for: until the next look nothing would
+    /// be known.
     pub(super) fn take(&mut self, object: &mut Object, host: &Host, symbols: &mut Symbols) {
-        for (process, interpreter) in symbols.interpreters() {
+        let seconds = if std::mem::take(&mut self.is_asking) { SOON } else { 0.0 };
+        for (process, interpreter) in symbols.interpreters_within(host, seconds) {
             let is_told = match interpreter {
                 Interpreter::Python(python) => {
                     let attached = self.attached.get_or_insert_with(|| attach(object, host).map_err(|gap| gap.why));
                     attached.is_ok() && object.set_hash_value("pythons", &process.pid, python_words(&python)).is_ok()
                 }
                 Interpreter::JavaScript(v8) => object.set_hash_value("v8s", &process.pid, v8_words(&v8)).is_ok(),
+                Interpreter::Java(java) => self.machines.tell(object, process, java),
             };
             if is_told {
                 self.looks.insert(process, None);
@@ -102,15 +118,21 @@ impl Interpreters {
         }
     }
 
-    /// Why functions of Python have no names, if that is known.
-    pub(super) fn why_not(&self) -> Option<String> {
-        let why = self.attached.as_ref()?.as_ref().err()?;
-        Some(format!("functions of Python have no names: {why}"))
+    /// Why functions of Python have no names, or waits of Java, if that is known.
+    pub(super) fn notes(&self) -> Vec<String> {
+        let why_not = self.attached.as_ref().and_then(|attached| attached.as_ref().err());
+        let python = why_not.map(|why| format!("functions of Python have no names: {why}"));
+        python.into_iter().chain(self.machines.note()).collect()
     }
 
     /// Whether this is one of their functions.
     pub(super) fn has(&self, function: &Frame) -> bool {
         self.functions.contains(function)
+    }
+
+    /// Has it looked what threads of a process are parked for that sleep all the time, if it has a machine of Java.
+    pub(super) fn ask_parked(&mut self, symbols: &mut Symbols, process: Process) {
+        self.is_asking |= self.machines.ask(symbols, process);
     }
 
     /// Gives the functions on a stack their names.
@@ -155,7 +177,7 @@ fn of(name: &str, object: &str) -> Frame {
 }
 
 /// Text of one byte for each letter (Latin-1), which of Python is ASCII alone.
-fn text(words: &[u64]) -> String {
+pub(super) fn text(words: &[u64]) -> String {
     words.iter().flat_map(|word| word.to_ne_bytes()).take_while(|byte| *byte != 0).map(char::from).collect()
 }
 

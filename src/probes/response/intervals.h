@@ -70,7 +70,7 @@ static __always_inline bool is_unknown_futex(u64 wait)
 {
 	u64 flags = wait >> 48, operation = flags >> 8 & FUTEX_OPERATION;
 
-	return traits(wait >> 8 & 0xffff) & TAKES_ADDRESS && !(flags & (LOCK_WORD | RWLOCK)) &&
+	return traits(wait >> 8 & 0xffff) & TAKES_ADDRESS && !(flags & (LOCK_WORD | RWLOCK | PARKED)) &&
 	       (operation == FUTEX_WAIT || operation == FUTEX_WAIT_BITSET);
 }
 
@@ -94,8 +94,9 @@ static __noinline void waited(struct thread *thread, u64 slot, u64 ns, bool open
 	key.object[1] = key.object[2] = 0;
 	if (stack) {
 		key.kind = (thread->wait & ~0xffULL) | STACK | (sampled ? (u64)SHORT << 48 : 0);
-		/* Of a futex that nothing else tells the use of, the stacks that wait for it may. */
-		key.object[1] = is_by_tables(thread->user_stack) && is_unknown_futex(thread->wait) ? thread->object[0] : 0;
+		/* Of a futex that nothing else tells the use of, the stacks that wait for it may; of a parked thread what it is parked for does. */
+		bool is_told = thread->wait >> 48 & PARKED || (is_by_tables(thread->user_stack) && is_unknown_futex(thread->wait));
+		key.object[1] = is_told ? thread->object[0] : 0;
 		key.object[0] = thread->user_stack;
 		key.stack = stack;
 		cell = cell_of(thread, slot, &key, 0);

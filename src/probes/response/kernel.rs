@@ -96,12 +96,15 @@ pub(super) struct Met {
     /// Addresses of futexes, and names of the tops of stacks that waited for them.
     pub(super) futexes: Vec<u64>,
     pub(super) tops: Vec<u64>,
+    /// Words that stand for the classes of what machines of Java parked it for.
+    pub(super) parked_for: Vec<u64>,
 }
 
 impl Met {
     pub(super) fn add(&mut self, kind: Kind, object: u64, top: u64) {
         match kind.of() {
             Type::Stack => self.stacks.push(object),
+            Type::Wait if kind.parked() => self.parked_for.push(object),
             Type::Wait if kind.unknown_futex() => {
                 self.futexes.push(object);
                 self.tops.extend((top != 0).then_some(top));

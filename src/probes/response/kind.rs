@@ -21,6 +21,9 @@ pub(super) const PREEMPTED: u64 = 2;
 pub(super) const WOKEN: u64 = 3;
 pub(super) const THROTTLED: u64 = 4;
 
+/// An operation on a futex.
+const WAIT_BITSET: u64 = 9;
+
 impl Kind {
     pub(super) fn of(self) -> Type {
         match self.0 & 0xff {
@@ -66,6 +69,28 @@ impl Kind {
         self.0 >> 48 & 64 != 0
     }
 
+    /// A machine of Java says what it parks the thread for.
+    pub(super) fn parked(self) -> bool {
+        self.0 >> 48 & 128 != 0
+    }
+
+    /// The same wait, if it is known what it is parked for.
+    pub(super) fn when_parked(self) -> Self {
+        Self(self.0 | 128 << 48)
+    }
+
+    /// The same wait, if it is known that it is for a lock.
+    pub(super) fn when_for_lock(self) -> Self {
+        Self(self.0 | 64 << 48)
+    }
+
+    /// A futex that nothing else tells the use of, on which a machine of Java may park a thread. Older C libraries have a plain wait for
+    /// that.
+    pub(super) fn may_be_parked(self) -> bool {
+        let (operation, value) = self.futex();
+        matches!(operation, 0 | WAIT_BITSET) && value == 0 && !self.rwlock() && !self.parked()
+    }
+
     /// A sample of waits below the threshold.
     pub(super) fn short(self) -> bool {
         self.0 >> 48 & 4 != 0
@@ -83,8 +108,7 @@ impl Kind {
 
     /// A futex that a condition variable, a semaphore or the like of the C library waits on, which says nothing of its use.
     pub(super) fn unknown_futex(self) -> bool {
-        const WAIT_BITSET: u64 = 9;
-        self.futex().0 == WAIT_BITSET && !self.rwlock()
+        self.futex().0 == WAIT_BITSET && !self.rwlock() && !self.parked()
     }
 
     /// The wait that cells of other types tell more of.

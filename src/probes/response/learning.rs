@@ -32,6 +32,9 @@ impl Response {
             self.interpreters.name(&self.object, &mut self.symbols, process, &stack);
             self.symbols.learn(host, Some(process), call_sites(Some(process), &stack));
         }
+        for word in met.parked_for {
+            self.interpreters.machines.name(&self.object, &mut self.symbols, process, word);
+        }
         if !met.futexes.is_empty() {
             self.tops.ask(&mut self.object, host, &mut self.symbols, process)?;
             self.tops.learn(&self.object, host, &mut self.symbols, process, met.tops);
@@ -42,17 +45,19 @@ impl Response {
 
     /// The same for what live threads have met so far.
     pub(super) fn look(&mut self, host: &Host) -> Result<(), Unavailable> {
+        self.interpreters.machines.look(&self.object);
         let mut looked_at = self.running_code.processes();
         looked_at.iter().for_each(|process| self.interpreters.ask(&self.object, host, &mut self.symbols, *process));
         for slot in 0..self.room.threads {
             if let Some((record, mut met)) = kernel::met(&self.object, slot)? {
                 let process = record.process();
+                if (record.slept() || !met.stacks.is_empty()) && looked_at.insert(process) {
+                    self.interpreters.ask(&self.object, host, &mut self.symbols, process);
+                }
                 if record.slept() {
+                    self.interpreters.ask_parked(&mut self.symbols, process);
                     let whose = self.interpreters.whose(host, process);
                     self.steps.ask_asleep((host, &mut self.symbols), &mut self.stacks, &record, whose);
-                }
-                if !met.stacks.is_empty() && looked_at.insert(process) {
-                    self.interpreters.ask(&self.object, host, &mut self.symbols, process);
                 }
                 met.stacks.retain(|name| self.stacks.get(*name).is_none());
                 self.learn_met(host, process, met)?;

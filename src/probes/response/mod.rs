@@ -15,6 +15,7 @@ mod fill;
 mod frame_asked;
 mod gaps;
 mod interpreted;
+mod java;
 mod kernel;
 mod kind;
 mod kinds;
@@ -209,7 +210,11 @@ impl Response {
                 std::mem::swap(kept, &mut record);
             }
         }
-        if self.ended.len() < self.settings.most_records() {
+        let has_room = self.ended.len() < self.settings.most_records();
+        if !has_room {
+            java::keep_locks(&self.symbols, &mut record);
+        }
+        if has_room {
             self.ended.push(record);
         } else if let Some(others) = &mut self.others {
             others.absorb(record);
@@ -242,9 +247,12 @@ impl Response {
             let alive = alive.into_iter().map(|(_, [number, ..])| number).collect();
             records.extend(self.open.take_all(&alive, MAX_REQUESTS as usize));
         }
-        records.iter_mut().for_each(|record| self.steps.complete_sleeper(record));
+        for record in &mut records {
+            self.steps.complete_sleeper(record);
+            java::complete_sleeper(&mut self.symbols, record);
+        }
         let mut notes = self.notes(&records, stop);
-        notes.extend(self.interpreters.why_not().into_iter().chain(self.running_code.note()));
+        notes.extend(self.interpreters.notes().into_iter().chain(self.running_code.note()));
         let mut symbols = std::mem::take(&mut self.symbols);
         let (settings, stacks, tops, timeline_samples) =
             (&self.settings, &self.stacks, &self.tops, &self.timeline_samples);
@@ -297,6 +305,7 @@ impl Probe for Response {
             self.look_in = (2.0 * self.look_in).min(LOOK_SECONDS);
             self.look_next = host.now() + self.look_in;
             self.look(host)?;
+            self.interpreters.take(&mut self.object, host, &mut self.symbols);
         }
         Ok(())
     }
@@ -317,7 +326,7 @@ impl Probe for Response {
             "context switches that were missed: the kernel's own account divides their time",
             "requests that began again before they ended",
             "requests that left their thread unseen, or were ended by another one",
-            "functions of Python and JavaScript whose names found no room",
+            "functions of Python and JavaScript, or classes of Java, whose names found no room",
             "samples on a CPU that found no room",
         ];
         let dropped = ("requests that were begun and never seen again", self.open.take_dropped());

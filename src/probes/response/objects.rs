@@ -33,6 +33,9 @@ pub(super) fn key(cell: &Cell, class: FileClass, devices: &Devices, futex: bool)
         FileClass::Pipe => format!("pipe:[{b}]"),
         FileClass::Unix | FileClass::Netlink | FileClass::Socket => format!("socket:[{b}]"),
         FileClass::Inet => peer(&cell.object),
+        // The class of what it is parked for, which has no name.
+        FileClass::Unknown if cell.kind.parked() && a != 0 => String::new(),
+        FileClass::Unknown if cell.kind.parked() && b != 0 => format!("futex {b:#x}"),
         FileClass::Unknown if futex && cell.kind.rwlock() => format!("rwlock {a:#x}"),
         FileClass::Unknown if futex && a != 0 => format!("futex {a:#x}"),
         _ => String::new(),

@@ -85,7 +85,7 @@ static __always_inline bool is_python_thread(struct python *python, u64 at, stru
 static __noinline u64 python_thread(struct thread *thread, struct python *python, struct task_struct *task)
 {
 	struct python_thread called = called_by_python(task);
-	u64 interpreter, at = thread->python;
+	u64 interpreter, at = thread->interpreter;
 
 	if (at && is_python_thread(python, at, &called))
 		return at;
@@ -99,7 +99,7 @@ static __noinline u64 python_thread(struct thread *thread, struct python *python
 			at = word_at(interpreter + python->first_thread);
 		}
 		if (is_python_thread(python, at, &called)) {
-			thread->python = at;
+			thread->interpreter = at;
 			return at;
 		}
 		at = word_at(at + python->next_thread);
@@ -238,7 +238,7 @@ static __always_inline void goes_out_of_python(u64 *ctx, struct thread *thread, 
 	if (!at || bpf_get_stack(ctx, at_hand, sizeof(u64), BPF_F_USER_STACK) <= 0)
 		return;
 	if (!python_frames(at_hand, python, at)) {
-		thread->python = 0;
+		thread->interpreter = 0;
 		return;
 	}
 	u64 name = python_stack_name(at_hand, tgid);

@@ -149,13 +149,14 @@ SEC("tp_btf/sched_process_exec") int sched_process_exec_btf(u64 *ctx)
 	/* Another program has another interpreter, if any. */
 	bpf_map_delete_elem(&pythons, &tgid);
 	bpf_map_delete_elem(&v8s, &tgid);
+	bpf_map_delete_elem(&javas, &tgid);
 	if (thread || bpf_map_lookup_elem(&executed, &tgid)) {
 		u64 new_code = NEW_CODE | now;
 		bpf_map_update_elem(&executed, &tgid, &new_code, BPF_ANY);
 	}
 	if (thread) {
 		slot = slot_of(before);
-		thread->python = 0;
+		thread->interpreter = 0;
 		if (filter_comm_on && !with_children && !task_wanted(task, true)) {
 			had_cpu(thread, task, now, true);
 			ran(thread, slot, (u64)task, now, true);
@@ -200,6 +201,7 @@ SEC("tp_btf/sched_process_exit") int sched_process_exit_btf(u64 *ctx)
 		bpf_map_delete_elem(&executed, &tid);
 		bpf_map_delete_elem(&pythons, &tid);
 		bpf_map_delete_elem(&v8s, &tid);
+		bpf_map_delete_elem(&javas, &tid);
 	}
 	u64 *stopped = bpf_map_lookup_elem(&control, &zero);
 

@@ -43,6 +43,7 @@ enum class {
 #define IN_PARTS 16 /* of calls: they were watched in parts of the time only */
 #define KERNEL_LOCK 32 /* the kernel said that it is for one of its locks */
 #define RWLOCK 64 /* of futexes: the program's memory says that it is for a reader-writer lock that others have */
+#define PARKED 128 /* of futexes: a machine of Java says what it parks the thread for */
 #define LOCK_WORD 8 /* a plain wait in futex(2) for the word of a lock; its operation stands from bit 8 on */
 
 /* What a cell is about. `kind`: type | call << 8 | class << 24 | state << 32 | flags << 48. A call from 0x800 on is one of a
@@ -162,7 +163,8 @@ struct thread {
 	u64 depth; /* of a call within calls of the function that is marked */
 	u64 lock; /* of the kernel, that it has begun to wait for; 0: none */
 	u64 id; /* of a request that may move to another thread */
-	u64 python; /* what an interpreter of Python keeps of it */
+	u64 interpreter; /* what an interpreter of Python, or a machine of Java, keeps of it */
+	u64 looked_for; /* when a machine of Java was asked last which thread of its own it is */
 	/* User space reads these, too. Where its program is, of one that was asleep when it was taken in: place, stack pointer, frame
 	 * pointer, address to return to. */
 	u64 asleep[4];

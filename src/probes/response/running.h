@@ -41,7 +41,7 @@ static __always_inline u64 running_python(void *ctx, struct stack *at_hand, stru
 	if (!at || bpf_get_stack(ctx, at_hand, sizeof(u64), BPF_F_USER_STACK) <= 0)
 		return 0;
 	if (!python_frames(at_hand, python, at)) {
-		thread->python = 0;
+		thread->interpreter = 0;
 		return 0;
 	}
 	name_python(at_hand, tgid);

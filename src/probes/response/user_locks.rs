@@ -6,13 +6,14 @@ use super::kind::Type;
 use super::record::{Cell, Record};
 use super::stacks::StackNames;
 use super::steps::Steps;
-use rdiag_kernel::classify::user::takes_lock;
+use rdiag_kernel::classify::user::{is_lock_of_java, takes_lock};
 use rdiag_kernel::mechanism::symbols::{Process, Symbols, calls};
 
 /// Functions that are looked at, from the innermost.
 const FRAMES: usize = 16;
 
-/// By process and futex: whether all stacks that waited for it, as far as they are known, are in a function that takes a lock.
+/// By process and futex, or the class of what a machine of Java parked a thread for: whether all stacks that waited for it, as far as they
+/// are known, are in a function that takes a lock, or the class is one of locks.
 #[derive(Debug, Default)]
 pub(super) struct Locks(HashMap<(u32, u64), bool>);
 
@@ -22,6 +23,12 @@ impl Locks {
         for record in records {
             for cell in record.cells.iter().filter(|cell| cell.kind.of() == Type::Stack) {
                 let [name, ..] = cell.object;
+                if cell.kind.parked() {
+                    let class =
+                        futex(cell).and_then(|class| Some((class, symbols.name(Some(record.process()), class)?)));
+                    locks.extend(class.map(|(class, name)| ((record.pid, class), is_lock_of_java(name))));
+                    continue;
+                }
                 let stack = stacks.get(name).filter(|_| steps.is_certain(name)).unwrap_or_default();
                 if let (Some(futex), Some(takes)) = (futex(cell), takes(symbols, record.process(), stack)) {
                     *locks.entry((record.pid, futex)).or_insert(true) &= takes;
@@ -41,7 +48,7 @@ impl Locks {
     }
 }
 
-/// The futex that a stack waited for, if nothing else tells the use of it.
+/// The futex that a stack waited for, if nothing else tells the use of it, or that class.
 fn futex(cell: &Cell) -> Option<u64> {
     let [_, futex, _] = cell.object;
     (futex != 0).then_some(futex)

@@ -3,6 +3,7 @@
 #pragma once
 #include "calls.h"
 #include "futex.h"
+#include "java.h"
 #include "top.h"
 #include "walk.h"
 
@@ -107,6 +108,13 @@ static __always_inline bool locks_file(struct thread *thread, struct task_struct
 	return false;
 }
 
+/* A wait for a futex that its operation says nothing else of: older C libraries have FUTEX_WAIT for conditions as well. */
+static __always_inline bool waits_for_any(u64 operation, u64 flags)
+{
+	operation &= FUTEX_OPERATION;
+	return operation == FUTEX_WAIT_BITSET || (operation == FUTEX_WAIT && !(flags & LOCK_WORD));
+}
+
 /* What a thread that is asleep waits for, as far as that is known without its stack. Memory of its program is there only when it
  * is the one that goes out now. */
 static __always_inline void describe_wait(struct thread *thread, struct task_struct *task, u32 state, const bool own)
@@ -138,10 +146,21 @@ static __always_inline void describe_wait(struct thread *thread, struct task_str
 		flags |= (operation & FUTEX_OPERATION) << 8;
 		if (!(operation & FUTEX_OPERATION) && is_word_of_lock(task, saved, thread->argument, value, own))
 			flags |= LOCK_WORD;
-		u64 lock = own && value ? rwlock_of(thread->argument, operation, value) : 0;
+		u64 lock = own && value ? rwlock_of(thread->argument, operation, value) : 0, java = 0;
+		u32 tgid = thread->ids >> 32;
+		if (own && !lock && waits_for_any(operation, flags)) {
+			bool may_look = thread->t - thread->looked_for >= LOOKED_FOR_EVERY;
+			java = java_thread_parked_on(tgid, thread->argument, thread->interpreter, may_look);
+			thread->looked_for = may_look ? thread->t : thread->looked_for;
+		}
 		if (lock) {
 			flags |= RWLOCK;
 			thread->object[0] = lock;
+		} else if (java) {
+			flags |= PARKED;
+			thread->interpreter = java;
+			thread->object[1] = thread->object[0];
+			thread->object[0] = java_parked_for(tgid, java);
 		} else if (own && (operation & FUTEX_OPERATION) == FUTEX_WAIT_BITSET && wants_top(thread)) {
 			thread->object[1] = top_of_stack(saved);
 		}

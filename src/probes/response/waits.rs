@@ -136,6 +136,8 @@ pub(super) struct Classes<'c> {
     /// By process and futex: whether all tops of stacks that waited for it say that they want a monitor.
     monitors: HashMap<(u32, u64), bool>,
     locks: &'c Locks,
+    /// By thread and futex: the class of what all waits for it were parked for that say so, if it is one.
+    parked: HashMap<(u32, u64), Option<u64>>,
 }
 
 impl<'c> Classes<'c> {
@@ -154,19 +156,43 @@ impl<'c> Classes<'c> {
                 }
             }
         }
+        let mut parked = HashMap::new();
+        for record in records {
+            for cell in record.cells.iter().filter(|cell| cell.kind.of() == Type::Wait && cell.kind.parked()) {
+                let [class, futex, _] = cell.object;
+                let known = parked.entry((record.tid, futex)).or_insert(Some(class));
+                *known = known.filter(|known| *known == class);
+            }
+        }
         let mut samples: HashMap<(u32, Kind), Vec<(u64, u64)>> = HashMap::new();
         for record in records {
             for cell in record.cells.iter().filter(|cell| cell.kind.of() == Type::Stack && cell.kind.short()) {
                 samples.entry((record.pid, cell.kind.wait())).or_default().push((cell.stack, cell.ns));
             }
         }
-        Self { symbols, stacks, without_swap, samples, known: HashMap::new(), tops, monitors, locks }
+        Self { symbols, stacks, without_swap, samples, known: HashMap::new(), tops, monitors, locks, parked }
     }
 
     /// The variable that the futex of a wait is part of, if that has a name.
     pub(super) fn variable(&self, process: Process, cell: &Cell) -> Option<&'c str> {
         let [address, ..] = cell.object;
         cell.kind.unknown_futex().then(|| self.symbols.variable(process, address)).flatten()
+    }
+
+    /// What a futex is called for which a thread waited.
+    pub(super) fn name(&self, (process, tid): (Process, u32), cell: &Cell) -> Option<String> {
+        let class = self.parked_for((process, tid), cell).map(|class| classify::user::shown_class(class).to_owned());
+        class.or_else(|| self.variable(process, cell).map(|name| format!("futex {name}")))
+    }
+
+    /// The class of what a machine of Java parked a thread for: by the wait itself, or by all others of it for the same futex. The first
+    /// ones come before it is known where the machine has what; that a later one is parked for nothing is known.
+    fn parked_for(&self, (process, tid): (Process, u32), cell: &Cell) -> Option<&'c str> {
+        let [object, ..] = cell.object;
+        let of_others =
+            || cell.kind.may_be_parked().then(|| self.parked.get(&(tid, object)).copied().flatten()).flatten();
+        let class = if cell.kind.parked() { Some(object) } else { of_others() };
+        class.filter(|class| *class != 0).and_then(|class| self.symbols.name(Some(process), class))
     }
 
     /// Whether a wait was one for a monitor: by the top of its own stack, or by those of all others for the same futex.
@@ -186,9 +212,10 @@ impl<'c> Classes<'c> {
     }
 
     /// The component of a wait with this stack; and whether all that is known agrees.
-    pub(super) fn of(&mut self, process: Process, cell: &Cell) -> (Component, bool) {
+    pub(super) fn of(&mut self, (process, tid): (Process, u32), cell: &Cell) -> (Component, bool) {
         let kind = cell.kind.wait();
         let lock = self.variable(process, cell).is_some_and(classify::user::is_lock)
+            || self.parked_for((process, tid), cell).is_some_and(classify::user::is_lock_of_java)
             || self.wants_monitor(process, cell)
             || self.wants_lock(process, cell);
         let samples = if cell.stack == 0 { self.samples.get(&(process.pid, kind)).cloned() } else { None };

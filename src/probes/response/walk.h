@@ -297,7 +297,7 @@ static __always_inline u64 walked_stack(struct stack *stack, struct thread *thre
 	struct at at = { .is_running = is_running };
 
 	/* Of a thread of Python the functions are known otherwise. */
-	if (!with_steps || (thread->python && bpf_map_lookup_elem(&pythons, &tgid)) || !begin_walk(&at, saved))
+	if (!with_steps || (thread->interpreter && bpf_map_lookup_elem(&pythons, &tgid)) || !begin_walk(&at, saved))
 		return 0;
 	u64 *program = bpf_map_lookup_elem(&executed, &tgid);
 	if (program)

@@ -29,10 +29,10 @@ pub fn rows(file: &File, offsets: &[u64]) -> io::Result<usize> {
     Ok(reader::rows(file, offsets)?.iter().flatten().count())
 }
 
-/// Whether a file has an interpreter of which the process that reads symbols can tell where it has what: V8, or CPython of one of these
-/// minor versions of 3.
+/// Whether a file has an interpreter of which the process that reads symbols can tell where it has what: V8, HotSpot, or CPython of one
+/// of these minor versions of 3.
 pub fn interpreter(file: &File, minors: impl IntoIterator<Item = u8>) -> bool {
-    let languages = minors.into_iter().map(Language::Python).chain([Language::JavaScript]);
+    let languages = minors.into_iter().map(Language::Python).chain([Language::JavaScript, Language::Java]);
     languages.filter_map(|language| reader::interpreter(file, language)).any(|found| found.has_layout())
 }
 

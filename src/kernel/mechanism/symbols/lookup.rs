@@ -9,7 +9,7 @@ use blazesym::symbolize::source::{Kernel, Source as List};
 use blazesym::symbolize::{Input, Symbolized, Symbolizer};
 
 use super::bounded::Bounded;
-use super::interpreted::{Interpreter, Language};
+use super::interpreted::{HotSpot, Interpreter, Language, Parked, parked};
 use super::maps::{InFile, Maps};
 use super::named::{MAX_NAME, Named, module_name};
 use super::open::{self, Found, Identity};
@@ -139,8 +139,14 @@ impl Lookup {
             located.and_then(|located| self.ask(&located, *pid, |client, source| client.interpreter(source, language)));
         match found.and_then(|found| found.map(|found| found.in_memory(maps, &file.object)).transpose()) {
             Ok(interpreter) => interpreter.ok_or(None),
-            Err(why) => Err(Some(format!("functions of {} in {} have no names: {why}", language.name(), file.object))),
+            Err(why) => Err(Some(format!("{}: {why}", language.gap(&file.object)))),
         }
+    }
+
+    /// The threads of a machine of Java that are parked.
+    pub(super) fn parked(&self, of: &Of, java: HotSpot) -> Vec<Parked> {
+        let Of::Process { pid, .. } = *of else { return Vec::new() };
+        self.bounded.ask(pid, move || parked::read(pid, &java)).ok().and_then(Result::ok).unwrap_or_default()
     }
 
     /// Finds what a process has mapped, without opening it.

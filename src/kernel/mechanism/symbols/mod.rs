@@ -43,7 +43,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 pub use files::Files;
-pub use interpreted::{CPython, CUT, INTERPRETED, Interpreter, Language, Layout, V8};
+pub use interpreted::{CPython, CUT, HotSpot, INTERPRETED, Interpreter, Language, Layout, Parked, V8};
 pub use perf_map::OBJECT as COMPILED;
 use perf_map::PerfMaps;
 pub use process::Process;
@@ -120,6 +120,8 @@ pub struct Symbols {
     walked: Vec<unwind::Walked>,
     /// What looks for interpreters, which names of large binaries would keep waiting.
     finder: Option<Worker>,
+    /// Threads that machines of Java have parked.
+    parked: HashMap<Process, Vec<Parked>>,
     mapped: Lately,
     compiled: PerfMaps,
 }
@@ -258,6 +260,7 @@ impl Symbols {
                     notes: Vec::new(),
                     walked: Default::default(),
                     interpreter: None,
+                    parked: Vec::new(),
                 });
             }
             Some(None) => {

@@ -1,7 +1,7 @@
 //! Names of what is on no stack of the processor: of variables, which the locks and condition variables of programs are part of, of words
 //! of which some may be addresses of code, and of functions that an interpreter works on.
 
-use super::interpreted::{Interpreter, Language};
+use super::interpreted::{HotSpot, Interpreter, Language, Parked};
 use super::mapped::Mapped;
 use super::maps::Kind;
 use super::worker::{Detail, Of, Worker};
@@ -58,14 +58,18 @@ impl Symbols {
 
 impl Symbols {
     /// Looks up what is to be known of the interpreter in a process, if it has one whose layout can be known, and gives its language. The
-    /// answer comes later, see [`Symbols::interpreters`].
+    /// answer comes later, see [`Symbols::interpreters_within`].
     pub fn learn_interpreter(&mut self, host: &Host, process: Process) -> Option<Language> {
         let Mapped { maps, same_mounts, .. } = self.mapped_of(host, process, &[])?;
         let by_link = sees_map_files(host);
         // A program may have it in itself, or in a library of the same name.
-        let mut code = maps.code_of(|object| Language::of(object).is_some());
+        let code = maps.code_of(|object| Language::of(object).is_some());
+        let language = |at: u64| maps.object(at).and_then(Language::of);
+        // A program in another language may have a machine of Java in itself, of which other things are known.
+        let (java, mut code): (Vec<u64>, Vec<u64>) =
+            code.into_iter().partition(|at| language(*at) == Some(Language::Java));
         code.truncate(MOST_FILES);
-        let language = code.first().and_then(|at| Language::of(maps.object(*at)?))?;
+        let found = code.first().or(java.first()).copied().and_then(language)?;
         if !(by_link || same_mounts) {
             return None;
         }
@@ -73,17 +77,39 @@ impl Symbols {
         if self.finder.is_none() {
             self.finder = Worker::start();
         }
-        self.finder.as_mut().is_some_and(|worker| worker.ask_interpreter(of, process, code, maps)).then_some(language)
+        let worker = self.finder.as_mut()?;
+        let questions = [code, java.into_iter().take(1).collect()].into_iter().filter(|code| !code.is_empty());
+        let asked = questions.filter(|code| worker.ask_interpreter(of.clone(), process, code.clone(), maps.clone()));
+        (asked.count() > 0).then_some(found)
     }
 
-    /// The interpreters that were found meanwhile.
-    pub fn interpreters(&mut self) -> Vec<(Process, Interpreter)> {
-        let mut found = Vec::new();
-        while let Some(Ok(answer)) = self.finder.as_mut().map(|worker| worker.answer(0.0)) {
+    /// The interpreters that were found meanwhile, or are within so many seconds.
+    pub fn interpreters_within(&mut self, host: &Host, seconds: f64) -> Vec<(Process, Interpreter)> {
+        let (mut found, until) = (Vec::new(), host.now() + seconds);
+        let waiting =
+            |worker: &mut Worker| (worker.outstanding > 0).then(|| worker.answer((until - host.now()).max(0.0)));
+        while let Some(Ok(answer)) = self.finder.as_mut().and_then(waiting) {
             self.notes.extend(answer.notes);
             found.extend(answer.process.zip(answer.interpreter));
+            self.parked.extend(
+                answer.process.map(|process| (process, answer.parked)).filter(|(_, parked)| !parked.is_empty()),
+            );
         }
         found
+    }
+
+    /// Has it looked what threads of a process are parked for by its machine of Java. The answer comes with the interpreters.
+    pub fn learn_parked(&mut self, process: Process, java: HotSpot) {
+        let of = Of::Process { pid: process.pid, by_link: false, by_path: false };
+        if let Some(worker) = &mut self.finder {
+            worker.ask_parked(of, process, java);
+        }
+    }
+
+    /// The thread of a process that is parked on a futex, of those that were looked at.
+    #[must_use]
+    pub fn parked_on(&self, process: Process, futex: u64) -> Option<&Parked> {
+        self.parked.get(&process)?.iter().find(|parked| parked.has(futex))
     }
 
     /// What a word with [`super::INTERPRETED`] on stacks of a process stands for; none: for no function.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::time::Duration;
 
-use super::interpreted::Interpreter;
+use super::interpreted::{HotSpot, Interpreter, Parked};
 use super::lookup::Lookup;
 use super::maps::Maps;
 use super::named::Named;
@@ -49,6 +49,8 @@ struct Question {
     dumps: Vec<Dump>,
     /// Code of files of which one may be the interpreter that is looked for, in place of both.
     interpreter: Vec<u64>,
+    /// A machine of Java, whose threads are wanted that are parked.
+    parked_by: Option<HotSpot>,
 }
 
 /// How much is wanted of an address.
@@ -73,6 +75,8 @@ pub(super) struct Symbolized {
     pub(super) walked: (Vec<Walked>, usize),
     /// The interpreter that was found.
     pub(super) interpreter: Option<Interpreter>,
+    /// The threads that are parked.
+    pub(super) parked: Vec<Parked>,
 }
 
 /// Why there is no answer.
@@ -92,6 +96,22 @@ pub(super) struct Worker {
     pub(super) outstanding: usize,
 }
 
+impl Question {
+    /// One that asks for nothing.
+    fn about(of: Of) -> Self {
+        Self {
+            of,
+            process: None,
+            addresses: Vec::new(),
+            maps: Arc::default(),
+            detail: Detail::Name,
+            dumps: Vec::new(),
+            interpreter: Vec::new(),
+            parked_by: None,
+        }
+    }
+}
+
 impl std::fmt::Debug for Question {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} addresses of {:?}", self.addresses.len(), self.of)
@@ -105,7 +125,7 @@ impl Worker {
         let run = move || {
             narrow(Phase::Naming);
             let mut lookup = Lookup::default();
-            for Question { of, process, addresses, maps, detail, dumps, interpreter } in asked {
+            for Question { of, process, addresses, maps, detail, dumps, interpreter, parked_by } in asked {
                 let bytes = dumps.iter().map(|dump| dump.bytes.len()).sum();
                 let (walked, of_walks) = lookup.walk(&of, dumps, &maps);
                 let (mut names, mut notes) = lookup.names(&of, &addresses, &maps, detail);
@@ -120,7 +140,9 @@ impl Worker {
                 let walked = (walked, bytes);
                 let interpreter = lookup.interpreter(&of, &interpreter, &maps);
                 let interpreter = interpreter.map_err(|why| notes.extend(why)).ok();
-                if answer.send(Symbolized { process, addresses, names, maps, notes, walked, interpreter }).is_err() {
+                let parked = parked_by.map(|java| lookup.parked(&of, java)).unwrap_or_default();
+                let answered = Symbolized { process, addresses, names, maps, notes, walked, interpreter, parked };
+                if answer.send(answered).is_err() {
                     return;
                 }
             }
@@ -138,34 +160,23 @@ impl Worker {
         maps: Arc<Maps>,
         detail: Detail,
     ) -> bool {
-        self.put(Question { of, process, addresses, maps, detail, dumps: Vec::new(), interpreter: Vec::new() })
+        self.put(Question { process, addresses, maps, detail, ..Question::about(of) })
     }
 
     /// Whether these stacks will be walked.
     pub(super) fn ask_stacks(&mut self, of: Of, process: Process, dumps: Vec<Dump>, maps: Arc<Maps>) -> bool {
         self.outstanding <= WITH_STACKS
-            && self.put(Question {
-                of,
-                process: Some(process),
-                addresses: Vec::new(),
-                maps,
-                detail: Detail::Name,
-                dumps,
-                interpreter: Vec::new(),
-            })
+            && self.put(Question { process: Some(process), maps, dumps, ..Question::about(of) })
     }
 
     /// Whether the interpreter that has code at one of these addresses will be looked for.
     pub(super) fn ask_interpreter(&mut self, of: Of, process: Process, code: Vec<u64>, maps: Arc<Maps>) -> bool {
-        self.put(Question {
-            of,
-            process: Some(process),
-            addresses: Vec::new(),
-            maps,
-            detail: Detail::Name,
-            dumps: Vec::new(),
-            interpreter: code,
-        })
+        self.put(Question { process: Some(process), maps, interpreter: code, ..Question::about(of) })
+    }
+
+    /// Whether it will be looked what threads of a machine of Java are parked for.
+    pub(super) fn ask_parked(&mut self, of: Of, process: Process, java: HotSpot) -> bool {
+        self.put(Question { process: Some(process), parked_by: Some(java), ..Question::about(of) })
     }
 
     fn put(&mut self, question: Question) -> bool {

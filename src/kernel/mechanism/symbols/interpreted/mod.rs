@@ -2,10 +2,14 @@
 //! these are is in its memory, which programs in the kernel read at the moment a thread goes to sleep or is sampled
 //! (`probes/response/interpreted.h`). What they are told is where to find it, and what it looks like there.
 
+mod hotspot;
 mod javascript;
+pub(super) mod parked;
 mod python;
 
+pub use hotspot::HotSpot;
 pub use javascript::V8;
+pub use parked::Parked;
 pub use python::{CPython, Layout};
 
 use std::fs::File;
@@ -29,6 +33,8 @@ pub enum Language {
     Python(u8),
     /// V8, as node has it.
     JavaScript,
+    /// `HotSpot`, of which not the functions are known, but what its threads are parked for.
+    Java,
 }
 
 /// What a file says of the interpreter in it.
@@ -37,6 +43,8 @@ pub(super) enum Described {
     Python(python::Python),
     /// None if its version is not known.
     JavaScript(Option<V8>),
+    /// None if it does not say enough.
+    Java(Option<HotSpot>),
 }
 
 /// The interpreter of a process.
@@ -46,19 +54,28 @@ pub enum Interpreter {
     Python(CPython),
     /// V8.
     JavaScript(V8),
+    /// `HotSpot`.
+    Java(HotSpot),
 }
 
 impl Language {
     /// That of the interpreter that a file of this name has, if its layout can be known.
     pub(super) fn of(object: &str) -> Option<Self> {
-        let python = || python::version(object).filter(|minor| *minor >= python::FIRST).map(Self::Python);
-        if javascript::is_of_node(object) { Some(Self::JavaScript) } else { python() }
+        if javascript::is_of_node(object) {
+            return Some(Self::JavaScript);
+        }
+        if hotspot::is_of_java(object) {
+            return Some(Self::Java);
+        }
+        python::version(object).filter(|minor| *minor >= python::FIRST).map(Self::Python)
     }
 
-    pub(super) fn name(self) -> &'static str {
+    /// What is missing where it is not known.
+    pub(super) fn gap(self, object: &str) -> String {
         match self {
-            Self::Python(_) => "Python",
-            Self::JavaScript => "JavaScript",
+            Self::Python(_) => format!("functions of Python in {object} have no names"),
+            Self::JavaScript => format!("functions of JavaScript in {object} have no names"),
+            Self::Java => format!("what threads of Java ({object}) are parked for is not known"),
         }
     }
 }
@@ -69,6 +86,7 @@ impl Described {
         match language {
             Language::Python(minor) => python::elf::read(tables, file, minor).map(Self::Python),
             Language::JavaScript => javascript::read(tables, file).map(Self::JavaScript),
+            Language::Java => hotspot::read(tables, file).map(Self::Java),
         }
     }
 
@@ -78,6 +96,8 @@ impl Described {
             Self::Python(python) => python.in_memory(maps, object).map(Interpreter::Python),
             Self::JavaScript(Some(v8)) => Ok(Interpreter::JavaScript(*v8)),
             Self::JavaScript(None) => Err("the layout of this V8 is not known".to_owned()),
+            Self::Java(Some(hotspot)) => hotspot.in_memory(maps, object).map(Interpreter::Java),
+            Self::Java(None) => Err("its file does not say where that is".to_owned()),
         }
     }
 
@@ -86,6 +106,7 @@ impl Described {
         match self {
             Self::Python(python) => python.layout.is_some(),
             Self::JavaScript(v8) => v8.is_some(),
+            Self::Java(hotspot) => hotspot.is_some(),
         }
     }
 }

@@ -8,7 +8,7 @@ use super::{ByTables, Dump, Walked, believed};
 use crate::host::message::now;
 use crate::mechanism::symbols::lookup::{Located, Lookup};
 use crate::mechanism::symbols::maps::Maps;
-use crate::mechanism::symbols::memory;
+use crate::mechanism::symbols::memory::Memory;
 use crate::mechanism::symbols::worker::Of;
 
 /// The kernel's own code, where it has no table, and what is beside it.
@@ -91,7 +91,7 @@ impl Lookup {
     fn read_stack(&self, pid: u32, dump: Dump) -> Dump {
         let from = dump.base;
         // What is mapped there may be a file's on a server that does not answer.
-        let read = self.bounded.ask(pid, move || memory::read(pid, from, OF_SLEEPER));
+        let read = self.bounded.ask(pid, move || Memory::open(pid).map(|memory| memory.read(from, OF_SLEEPER)));
         Dump { bytes: read.ok().and_then(Result::ok).unwrap_or_default(), ..dump }
     }
 
