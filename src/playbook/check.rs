@@ -10,7 +10,9 @@ pub(super) use self::expressions::{check_template_of, check_when};
 pub(super) use self::place::Place;
 use super::answer;
 use super::suggest::did_you_mean;
-use super::{Catalogue, FORMAT_VERSION, Library, LoadedPlaybook, LoadedRule, Measure, Playbook, Problem, Step, plan};
+use super::{
+    Catalogue, FORMAT_VERSION, Library, LoadedPlaybook, LoadedRule, Measure, Plan, Playbook, Problem, Step, plan,
+};
 use rdiag_judge::rules::references::references;
 use rdiag_judge::rules::{Reference, Rule, run_tests};
 use rdiag_model::status::parse_rule_id;
@@ -114,6 +116,12 @@ pub fn playbook(loaded: &LoadedPlaybook, library: &Library, catalogue: &Catalogu
     if problems.is_empty() {
         problems.extend(check_windows(&whole, playbook, library, catalogue));
         problems.extend(answer::problems(loaded, catalogue));
+    }
+    // Values that are durations and numbers may still be none that can be run with.
+    if problems.is_empty()
+        && let Err(error) = Plan::new(loaded, library, &BTreeMap::new())
+    {
+        problems.push(whole.problem("params", error.to_string()));
     }
     problems
 }
