@@ -9,7 +9,7 @@ use rdiag_model::chain::{Chain, ChainLink};
 use rdiag_model::ledger::{Call, ComponentStacks, Ledger, Level, Link, Slice, SlowCall, Thread, Timeline};
 use rdiag_model::ledger::{Waker, WakerEdge, WakerKind};
 use rdiag_model::probe::{Frame, Stack, Stacks};
-use rdiag_model::profile::{Conversation, Refused};
+use rdiag_model::profile::{Conversation, Forecast, Refused};
 use rdiag_model::{Component as C, Culprit, Finding, Profile, Reason, Report, Status, Target, Unavailable};
 
 const WIDE: Style = Style { width: 80, color: false, unicode: true };
@@ -352,6 +352,9 @@ fn where_the_table_and_the_verdict_have_two_bases_both_are_told() {
     let side_by_side = terminal(&report(Ok(shell.clone())), None, &WIDE);
     assert!(!side_by_side.contains("added up; those in"), "{side_by_side}");
     (shell.forecast.response_seconds, shell.forecast.thread) = (1.5, Some(11));
+    let as_one = Profile { forecast: Forecast { as_one: true, ..shell.forecast.clone() }, ..shell.clone() };
+    let of_go = plain(&terminal(&report(Ok(as_one)), None, &WIDE));
+    assert!(of_go.contains("are of the 1.50 s that orders took, its threads taken as one."), "{of_go}");
     let report = report(Ok(shell));
     let screens = [terminal(&report, None, &WIDE), super::brief(&report, None, &WIDE)].map(|text| plain(&text));
     let tickets = [markdown(&report), super::markdown_brief(&report)].map(|text| plain(&text.unwrap()));

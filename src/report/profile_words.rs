@@ -173,11 +173,16 @@ pub(super) fn bases(profile: &Profile) -> Option<String> {
     let tid = forecast.thread.filter(|_| of_command && !has_runs && !forecast.rows.is_empty())?;
     let thread = profile.threads.iter().find(|thread| thread.tid == tid)?;
     let (all, one) = (seconds(profile.task_seconds), seconds(forecast.response_seconds));
+    let of = if forecast.as_one {
+        format!("that {} took, its threads taken as one", thread.comm)
+    } else {
+        format!("of the first one ({})", thread.comm)
+    };
     // Where the others did nothing that is to be seen, both shares are of one time.
-    (all != one).then(|| format!(
-        "Shares in the table are of {all}, the time of {} threads added up; those in the verdict are of the {one} of the first one ({}).",
-        profile.population.seen, thread.comm
-    ))
+    (all != one).then(|| {
+        let seen = profile.population.seen;
+        format!("Shares in the table are of {all}, the time of {seen} threads added up; those in the verdict are of the {one} {of}.")
+    })
 }
 
 /// What remains without waiting for work; none if there is no such waiting.

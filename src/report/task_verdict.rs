@@ -46,6 +46,10 @@ pub(super) fn of_task(
 /// pipeline.
 fn waited_for(profile: &Profile) -> Option<String> {
     let forecast = &profile.forecast;
+    // What the first thread waited for says nothing where all count as one.
+    if forecast.as_one {
+        return None;
+    }
     let (row, waiter) = (forecast.rows.first()?, format!("(thread {})", forecast.thread?));
     let chain = profile.chains.iter().find(|chain| {
         let is_it = |link: &ChainLink| link.component == row.id && link.waiter.ends_with(&waiter);

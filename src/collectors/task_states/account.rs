@@ -84,6 +84,7 @@ pub(super) fn ledger(
             seconds: observed.seconds,
             parts,
             delays: told,
+            together: None,
         });
     }
     bound(&mut ledger);

@@ -133,10 +133,16 @@ fn serial(profile: &Profile, least: f64) -> Option<String> {
             let children = if children.is_empty() {
                 String::new()
             } else {
-                format!(" and in what that waited for ({})", children.join(", "))
+                let that = if forecast.as_one { "these" } else { "that" };
+                format!(" and in what {that} waited for ({})", children.join(", "))
             };
             let response = seconds(forecast.response_seconds);
-            format!(" of the {response} that it took, in its first thread ({}){children},", cut(comm))
+            let whose = if forecast.as_one {
+                format!("in the threads of {} (Go) taken as one", cut(comm))
+            } else {
+                format!("in its first thread ({})", cut(comm))
+            };
+            format!(" of the {response} that it took, {whose}{children},")
         } else {
             String::new()
         };

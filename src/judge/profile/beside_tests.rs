@@ -139,3 +139,37 @@ fn a_server_that_is_killed_once_its_client_is_done_is_not_what_the_shell_waited_
     let waited = held(0.6, 0.4);
     assert!(waited.answer.headline.contains("child3"), "{}", waited.answer.headline);
 }
+
+#[test]
+fn a_server_that_waits_to_be_ended_held_its_shell_up_from_then_on_only() {
+    let shell = run(1, 0, 0.0, vec![part(C::WaitChild, 1.0)]);
+    let clients: Vec<Thread> =
+        (0..9).map(|at| child(10 + at, f64::from(at) * 0.1, vec![part(C::CpuUser, 0.1)])).collect();
+    let server = child(3, 0.0, vec![part(C::WaitSignal, 0.9), part(C::CpuSys, 0.1)]);
+    let woken = |seconds: f64| {
+        let links = vec![ended([1, 3], C::WaitChild, 0.1), ended([3, 1], C::WaitSignal, seconds)];
+        profile_of([vec![shell.clone(), server.clone()], clients.clone()].concat(), links)
+    };
+    let killed = woken(0.9);
+    assert!(close(seconds(&killed, C::CpuUser), 0.9), "{:?}", killed.forecast.rows);
+    assert!(
+        close(seconds(&killed, C::WaitSignal), 0.0) && close(seconds(&killed, C::CpuSys), 0.1),
+        "and what it did then"
+    );
+    assert!(killed.answer.headline.contains("is user CPU time"), "{}", killed.answer.headline);
+    let by_itself = woken(0.04);
+    assert!(close(seconds(&by_itself, C::WaitSignal), 0.9), "{:?}", by_itself.forecast.rows);
+}
+
+#[test]
+fn a_wait_for_the_other_end_of_a_socket_is_looked_through_like_one_for_a_pipe() {
+    for component in [C::IpcUnix, C::WaitPoll] {
+        let shell = run(1, 0, 0.0, vec![part(C::WaitChild, 1.0)]);
+        let client = child(2, 0.0, vec![part(component, 0.9), part(C::CpuSys, 0.1)]);
+        let server = child(3, 0.0, vec![part(C::WaitPoll, 0.1), part(C::CpuUser, 0.9)]);
+        let links = vec![ended([2, 3], component, 0.9), ended([3, 2], C::WaitPoll, 0.1)];
+        let profile = profile_of(vec![shell, client, Thread { ended: 0.99, ..server }], links);
+        assert!(close(seconds(&profile, C::CpuUser), 0.9), "{component:?} {:?}", profile.forecast.rows);
+        assert!(close(seconds(&profile, component), 0.0) && close(seconds(&profile, C::CpuSys), 0.1));
+    }
+}

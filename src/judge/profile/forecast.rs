@@ -42,6 +42,8 @@ pub(super) struct Basis<'a> {
     pub(super) observing: f64,
     /// The thread that adds up to R; none where threads run side by side, or R is the mean of several runs.
     pub(super) serial: Option<&'a ThreadAccount<'a>>,
+    /// It stands for all threads of its process.
+    pub(super) as_one: bool,
     /// Children that ran alone while that thread waited for them: what they did is in `parts` in place of the wait.
     pub(super) children: Vec<String>,
     /// Of the parts: happened in threads that were joined. Others that ran beside these may have held it up as long.
@@ -87,6 +89,10 @@ pub(super) fn forecast(
         basis.observing = (clean(observing) * basis.response).min(in_calls);
     }
     basis.wakeups = match basis.serial {
+        Some(thread) if basis.as_one => {
+            let same = |own: &&ThreadAccount<'_>| own.thread.pid == thread.thread.pid;
+            Wakeups::of(&account.threads.iter().filter(same).collect::<Vec<_>>())
+        }
         Some(thread) => Wakeups::of(&[thread]),
         None => Wakeups::of(&account.threads.iter().collect::<Vec<_>>()),
     };
@@ -117,6 +123,7 @@ pub(super) fn forecast(
         basis: words(&basis, account, conversation, number),
         response_seconds: basis.response,
         thread: basis.serial.map(|thread| thread.thread.tid),
+        as_one: basis.as_one,
         children: basis.children.clone(),
         piped_seconds: basis.slack.as_ref().map(|slack| slack.piped() * basis.scale).filter(|seconds| *seconds > 0.0),
         rows,
@@ -147,6 +154,7 @@ fn mean_run<'a>(runs: &Runs, conversation: &Conversation, book: &'a AdviceBook) 
         errors: BTreeMap::new(),
         observing: 0.0,
         serial: None,
+        as_one: false,
         children: Vec::new(),
         joined: BTreeMap::new(),
         slack: None,
@@ -166,18 +174,19 @@ fn basis<'a>(account: &'a Account<'a>, told: &Circumstances<'a>) -> Basis<'a> {
     let response = conversation.now_seconds.filter(|now| now.is_finite() && *now > 0.0);
     let scale = response.map_or(1.0, |response| share(response, observed));
     let mut parts: BTreeMap<Component, f64> = BTreeMap::new();
-    let (mut children, mut joined, mut slack) = (Vec::new(), BTreeMap::new(), None);
+    let (mut children, mut joined, mut slack, mut as_one) = (Vec::new(), BTreeMap::new(), None, false);
     let mut add = |component: Component, seconds: f64| *parts.entry(component).or_default() += seconds * scale;
     let errors;
     let uncertain = if let Some(first) = serial {
         let family = Family::new(account);
+        as_one = family.is_as_one(first.thread.pid);
         let (of_first, walk) = family.path(first);
         of_first.iter().for_each(|(key, seconds)| add(key.component, *seconds));
         children = names_of(&of_first);
         for (key, seconds) in of_first.iter().filter(|(key, _)| key.joined) {
             *joined.entry(key.component).or_default() += seconds * scale;
         }
-        errors = errors_of(walk.steps.iter().map(|step| (step.own, step.weight * scale)));
+        errors = errors_of(walk.steps.iter().map(|step| (step.own, step.weight * step.on_cpu * scale)));
         slack = Some(Slack::new(account, &family, first, walk));
         (first.seconds - of_first.values().sum::<f64>()).abs().max(first.residual.abs())
     } else {
@@ -207,6 +216,7 @@ fn basis<'a>(account: &'a Account<'a>, told: &Circumstances<'a>) -> Basis<'a> {
         observing: 0.0,
         adds_up: serial.is_some(),
         serial,
+        as_one,
         children,
         joined,
         slack,
@@ -308,9 +318,20 @@ fn words(basis: &Basis<'_>, account: &Account<'_>, conversation: &Conversation, 
         Some(_) if account.threads.len() == 1 => {
             format!("One thread, so its parts add up to {of}. {ALL_ELSE_EQUAL}")
         }
+        Some(thread) if basis.as_one => format!(
+            "Forecast from {of}, for all threads of process {} ({}) taken as one, since Go moves the work between them{}. It was \
+             on a CPU while any of them was; what they did beside each other is divided by their sums, and of the rest waits of \
+             threads that were not parked come first. {ALL_ELSE_EQUAL}",
+            thread.thread.pid,
+            super::names::cut(&thread.thread.comm),
+            match basis.children.as_slice() {
+                [] => String::new(),
+                children => format!(", and what these waited for ({})", children.join(", ")),
+            }
+        ),
         Some(thread) if !basis.joined.is_empty() => format!(
-            "Forecast from {of}, for {}, whose time spans all of it, and what it waited for ({}): children, the other ends of their pipes, \
-             and threads that ended one of its waits and then themselves. {ALL_ELSE_EQUAL}",
+            "Forecast from {of}, for {}, whose time spans all of it, and what it waited for ({}): children, the other ends of their \
+             pipes and sockets, and threads that ended one of its waits and then themselves. {ALL_ELSE_EQUAL}",
             thread.name(),
             basis.children.join(", ")
         ),

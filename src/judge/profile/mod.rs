@@ -49,6 +49,7 @@ mod slack_tests;
 pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
+mod together;
 mod wakeups;
 
 use std::collections::BTreeMap;
@@ -58,7 +59,9 @@ use forecast::Circumstances;
 use rdiag_model::component::ThreadState;
 use rdiag_model::ledger::{ComponentStacks, Ledger, Level, MAX_TIMELINES, Target, Timeline, WakerEdge, WakerKind};
 use rdiag_model::probe::{Frame, Stack, Stacks};
-use rdiag_model::profile::{Answer, Busy, Conversation, Partial, Profile, Refused, StateRow, ThreadRow, WakerRow};
+use rdiag_model::profile::{
+    Answer, Busy, Conversation, Forecast, Partial, Profile, Refused, StateRow, ThreadRow, WakerRow,
+};
 use rdiag_model::{Component, Unit};
 use selection::Selection;
 
@@ -132,7 +135,6 @@ pub fn profile(input: Input<'_>) -> Profile {
     let idle_seconds = account.sum_of(|component| account.is_idle(component));
     let all: f64 = components.iter().map(|row| row.seconds).sum();
     let busy_seconds = (all - idle_seconds).max(0.0);
-    let (threads, other_threads) = thread_rows(&account);
     let forecast = forecast::forecast(
         &account,
         &Circumstances {
@@ -144,6 +146,7 @@ pub fn profile(input: Input<'_>) -> Profile {
         runs.as_ref(),
         partial.as_ref(),
     );
+    let (threads, other_threads) = thread_rows(&account, &forecast);
     let mut profile = Profile {
         level: ledger.level,
         source: input.source.to_owned(),
@@ -218,14 +221,17 @@ fn states(account: &Account<'_>) -> Vec<StateRow> {
     ThreadState::ALL.into_iter().map(row).collect()
 }
 
-/// The threads with the most time outside idle components first, and how many are left out.
-fn thread_rows(account: &Account<'_>) -> (Vec<ThreadRow>, u64) {
+/// The threads with the most time outside idle components first, the one that the forecast is about among them, and how many are left out.
+fn thread_rows(account: &Account<'_>, forecast: &Forecast) -> (Vec<ThreadRow>, u64) {
     let mut rows: Vec<ThreadRow> = account.threads.iter().map(account::ThreadAccount::row).collect();
     rows.sort_by(|a, b| {
         b.busy_seconds.total_cmp(&a.busy_seconds).then(b.seconds.total_cmp(&a.seconds)).then(a.tid.cmp(&b.tid))
     });
     let left_out = account.threads.len().saturating_sub(MAX_THREAD_ROWS) as u64;
+    let about = rows.iter().position(|row| forecast.thread == Some(row.tid)).filter(|at| *at >= MAX_THREAD_ROWS);
+    let about = about.and_then(|at| rows.get(at).cloned());
     rows.truncate(MAX_THREAD_ROWS);
+    rows.last_mut().zip(about).into_iter().for_each(|(last, about)| *last = about);
     (rows, left_out)
 }
 

@@ -12,6 +12,7 @@ use rdiag_model::ledger::{Link, WakerKind};
 
 use super::account::{Account, ThreadAccount, clean};
 use super::beside::{Beside, by_a_thread};
+use super::together::{self, Bounds};
 
 /// Children of children of … are followed so far.
 const MAX_DEPTH: usize = 32;
@@ -58,6 +59,10 @@ pub(super) struct Step<'l, 'a> {
     pub(super) weight: f64,
     /// Seconds of its waits for pipes in whose place is what its children did meanwhile.
     pub(super) piped: f64,
+    /// Of its time on CPUs, how much of it stands there: less than all of one of several threads that count as one.
+    pub(super) on_cpu: f64,
+    /// It is such a thread; of the first of them, what can have been in the time of all.
+    pub(super) as_one: Option<Bounds>,
 }
 
 /// The way that the time of a run took.
@@ -79,6 +84,7 @@ impl Walk<'_, '_> {
 
     /// Of what came after a mark, this share counts.
     pub(super) fn weigh(&mut self, (steps, besides): (usize, usize), share: f64) {
+        let share = if share.is_finite() { share } else { 0.0 };
         self.steps.iter_mut().skip(steps).for_each(|step| step.weight *= share);
         self.besides.iter_mut().skip(besides).for_each(|beside| beside.weight *= share);
     }
@@ -107,6 +113,8 @@ pub(super) struct Family<'l, 'a> {
     /// Waits that may have been joins, and all that threads ended.
     links: BTreeMap<(u32, u32), Vec<&'l Link>>,
     ended: BTreeMap<(u32, u32), Vec<&'l Link>>,
+    /// The threads of processes whose threads count as one.
+    as_one: BTreeMap<u32, Vec<&'a ThreadAccount<'l>>>,
 }
 
 impl<'l, 'a> Family<'l, 'a> {
@@ -130,7 +138,41 @@ impl<'l, 'a> Family<'l, 'a> {
         for link in account.links.iter().filter(|link| by_a_thread(link)) {
             ended.entry((link.pid, link.tid)).or_default().push(link);
         }
-        Self { by_parent, by_id, links, ended }
+        let mut as_one: BTreeMap<u32, Vec<&ThreadAccount<'l>>> = BTreeMap::new();
+        for own in leaders(account) {
+            as_one.entry(own.thread.pid).or_default().push(own);
+        }
+        // Of two processes that had the same number it is not known whose a thread was.
+        as_one.retain(|_, first| matches!(first.as_slice(), [only] if only.thread.together.is_some()));
+        for own in account.threads.iter().filter(|own| own.thread.tid != 0 && own.thread.tid != own.thread.pid) {
+            as_one.entry(own.thread.pid).and_modify(|all| all.push(own));
+        }
+        Self { by_parent, by_id, links, ended, as_one }
+    }
+
+    /// Whether the threads of a process count as one.
+    pub(super) fn is_as_one(&self, pid: u32) -> bool {
+        self.as_one.contains_key(&pid)
+    }
+
+    /// All threads of a process that count as one, if this is its first.
+    fn counted_with(&self, first: &ThreadAccount<'l>) -> &[&'a ThreadAccount<'l>] {
+        let is_first = first.thread.tid == first.thread.pid;
+        self.as_one.get(&first.thread.pid).filter(|_| is_first).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// What a thread's time went into, or that of the process of which it is the first, and the steps that this is; `name` if it is a child.
+    fn taken(&self, own: &'a ThreadAccount<'l>, name: &'l str) -> (Parts<'l>, Vec<Step<'l, 'a>>) {
+        let all = self.counted_with(own);
+        let Some(together) = together::as_one(own, all, name) else {
+            return (own_parts(own, name), vec![Step { own, weight: 1.0, piped: 0.0, on_cpu: 1.0, as_one: None }]);
+        };
+        let (on_cpu, mut bounds) = (together.weight, Some(together.bounds));
+        let step = |own: &&'a ThreadAccount<'l>| {
+            let as_one = Some(bounds.take().unwrap_or_default());
+            Step { own, weight: 1.0, piped: 0.0, on_cpu, as_one }
+        };
+        (together.parts, all.iter().map(step).collect())
     }
 
     /// The waits of a thread that others ended.
@@ -151,6 +193,9 @@ impl<'l, 'a> Family<'l, 'a> {
         let ids = (of.thread.pid, of.thread.tid);
         // Of several threads that had the same TID, it is not known which one waited.
         let [_] = self.by_id.get(&ids).map(Vec::as_slice).unwrap_or_default() else { return Vec::new() };
+        if self.is_as_one(of.thread.pid) {
+            return Vec::new();
+        }
         let links = self.links.get(&ids).map(Vec::as_slice).unwrap_or_default();
         let joined = links.iter().filter_map(|link| {
             let waker = &link.edge.waker;
@@ -224,9 +269,9 @@ impl<'l, 'a> Family<'l, 'a> {
         depth: usize,
         walk: &mut Walk<'l, 'a>,
     ) -> (Parts<'l>, bool) {
-        let mut parts = own_parts(own, name);
+        let (mut parts, steps) = self.taken(own, name);
         let at = walk.steps.len();
-        walk.steps.push(Step { own, weight: 1.0, piped: 0.0 });
+        walk.steps.extend(steps);
         self.look_through_joins(own, &mut parts, depth, walk);
         let children = self.children(own);
         if children.is_empty() {

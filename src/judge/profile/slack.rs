@@ -96,7 +96,9 @@ impl<'a> Slack<'a> {
         let mut beside: Vec<&ThreadAccount<'_>> = account.threads.iter().filter(is_beside).collect();
         beside.sort_by(|a, b| a.thread.began.total_cmp(&b.thread.began));
         let joined = family.joined(first).into_iter().map(|(own, ..)| own).collect();
-        let weights = walk.steps.iter().map(|step| (std::ptr::from_ref(step.own), step.weight)).collect();
+        // What one of threads that count as one does not do another one may.
+        let one_by_one = walk.steps.iter().filter(|step| step.as_one.is_none());
+        let weights = one_by_one.map(|step| (std::ptr::from_ref(step.own), step.weight)).collect();
         let (steps, children) = (walk.steps, walk.besides);
         Self { steps, beside: groups(&beside), joined, by_id, links, waiters, children, weights }
     }
@@ -104,7 +106,7 @@ impl<'a> Slack<'a> {
     /// What of a saving in all threads of the path their waits may take, where so much of a component is left.
     pub(super) fn lost(&self, id: Component, kept: f64) -> Lost {
         let mut all = Lost::default();
-        for step in self.steps.iter().filter(|step| part(step.own, id) > 0.0) {
+        for step in self.steps.iter().filter(|step| step.as_one.is_none() && part(step.own, id) > 0.0) {
             let lost = self.lost_of(step.own, step.piped, id, kept);
             all.seconds += lost.seconds * step.weight;
             if lost.seconds * step.weight > 0.0 {
@@ -136,6 +138,9 @@ impl<'a> Slack<'a> {
     /// Seconds that may be saved beyond the share of each life that is in the run: all that a thread saves may shorten the wait for it.
     pub(super) fn at_most_more(&self, id: Component, kept: f64) -> f64 {
         let of = |step: &Step<'_, '_>| {
+            if let Some(bounds) = &step.as_one {
+                return bounds.at_most_more(id, kept) * step.weight;
+            }
             let saved = part(step.own, id) * (1.0 - kept);
             ((step.weight * step.own.seconds).min(saved) - step.weight * saved).max(0.0)
         };

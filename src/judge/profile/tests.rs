@@ -1,6 +1,6 @@
 use std::sync::LazyLock;
 
-use super::testing::{durations, ledger, part, thread, waits};
+use super::testing::{durations, ledger, part, run, thread, waits};
 use super::*;
 use rdiag_model::Component as C;
 use rdiag_model::ledger::{Accuracy, Call, CallKind, CheckInputs, Durations, Level, Part, Slice, Thread, Waker};
@@ -383,4 +383,53 @@ fn a_ledger_without_threads_is_no_profile_of_zeros() {
     let profile = plain(&Ledger::default());
     assert_eq!(profile.quality.grade, Grade::D);
     assert!(profile.answer.headline.starts_with("Nothing was observed"), "{}", profile.answer.headline);
+}
+
+#[test]
+fn the_thread_that_the_headline_is_about_has_a_row_among_however_many_others() {
+    let children = (2..200).map(|pid| run(pid, 1, f64::from(pid - 2) * 0.01, vec![part(C::CpuUser, 0.01)]));
+    let shell = run(1, 0, 0.0, vec![part(C::WaitChild, 1.98)]);
+    let profile = super::forecast_tests::command(&ledger(1.98, [shell].into_iter().chain(children).collect()), None);
+    assert_eq!(profile.threads.len(), super::MAX_THREAD_ROWS);
+    assert!(profile.threads.iter().any(|row| row.tid == 1));
+    assert!(
+        profile.answer.headline.contains("of the 1.98 s that it took, in its first thread (task1)"),
+        "{}",
+        profile.answer.headline
+    );
+}
+
+#[test]
+fn a_command_in_go_is_answered_by_what_its_threads_did_and_what_these_waited_for() {
+    let mut first = Thread { born: true, died: true, ..thread(1, 1, 10.0, vec![part(C::WaitFutex, 10.0)]) };
+    let worker = thread(2, 1, 10.0, vec![part(C::CpuUser, 6.0), part(C::WaitChild, 3.0), part(C::WaitFutex, 1.0)]);
+    let child = run(9, 1, 6.0, vec![part(C::IoBlockRead, 3.0)]);
+    let with = |first: &Thread| {
+        let ledger = ledger(10.0, vec![first.clone(), worker.clone(), child.clone()]);
+        super::forecast_tests::command(&ledger, None)
+    };
+    let alone = with(&first).answer.headline;
+    assert!(
+        alone.starts_with("100% of the 10.0 s that it took, in its first thread (task1), is waiting on a futex"),
+        "{alone}"
+    );
+    first.together = Some(rdiag_model::ledger::Together { on_cpu: 6.0, runnable: 0.0 });
+    let profile = with(&first);
+    let of = "60.0% of the 10.0 s that it took, in the threads of task1 (Go) taken as one and in what these waited for (task9), is user CPU time";
+    assert!(profile.answer.headline.starts_with(of), "{}", profile.answer.headline);
+    let seconds = |id| profile.forecast.rows.iter().find(|row| row.id == id).map(|row| row.seconds);
+    assert!(
+        close(seconds(C::IoBlockRead).unwrap(), 3.0) && seconds(C::WaitChild).is_none(),
+        "{:?}",
+        profile.forecast.rows
+    );
+    assert!(
+        profile
+            .forecast
+            .basis
+            .contains("taken as one, since Go moves the work between them, and what these waited for (task9).")
+    );
+    // Which of its threads held it up is not known.
+    let user = profile.forecast.rows.iter().find(|row| row.id == C::CpuUser).unwrap();
+    assert!(close(user.vanished[0], 4.0) && close(user.vanished[1], 10.0), "{:?}", user.vanished);
 }

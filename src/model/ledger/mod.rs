@@ -221,6 +221,18 @@ pub struct Thread {
     /// What the kernel counted beside it (level L2); empty where it was not asked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub delays: Vec<Delay>,
+    /// Of the first thread of a process whose runtime moves the work between its threads (Go): what all of them did together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub together: Option<Together>,
+}
+
+/// What a process did whose threads are taken as one.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Together {
+    /// Seconds in which any of its threads was on a CPU.
+    pub on_cpu: f64,
+    /// Seconds in which none was, and any waited for one.
+    pub runnable: f64,
 }
 
 impl Thread {

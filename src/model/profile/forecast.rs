@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::component::Component;
+use crate::ledger::is_false;
 
 /// What would be if.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -15,6 +16,9 @@ pub struct Forecast {
     /// The one thread whose time adds up to R; none where threads run side by side and only bounds can be given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thread: Option<u32>,
+    /// It stands for all threads of its process, taken as one, since the runtime moves the work between them (Go).
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub as_one: bool,
     /// Names of the children that ran alone while that thread waited for them: their time stands in the rows in place of the
     /// wait, at most five names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -28,8 +28,13 @@ use crate::block::Devices;
 use rdiag_kernel::classify::{self, FileClass};
 use rdiag_kernel::host::{Host, Stolen};
 use rdiag_kernel::mechanism::symbols::Symbols;
-use rdiag_model::ledger::{Accuracy, CheckInputs, Durations, Level, MAX_SLOW, NOT_FOLLOWED, Part, SlowCall, Thread};
+use rdiag_model::ledger::{
+    Accuracy, CheckInputs, Durations, Level, MAX_SLOW, NOT_FOLLOWED, Part, SlowCall, Thread, Together,
+};
 use rdiag_model::{Component, Ledger};
+
+/// Time of which is not known what it was, as a share of a process's life.
+const MOST_UNKNOWN: f64 = 0.02;
 
 pub(super) fn seconds(ns: u64) -> f64 {
     ns as f64 * 1e-9
@@ -70,6 +75,11 @@ pub(super) fn ledger(source: Source<'_>, symbols: &mut Symbols) -> Ledger {
     let mut classes = Classes::new(symbols, (stacks, tops, &locks), without_swap, &records);
     let reasons = settings.moves.as_ref().map(|moves| Reasons { moves, symbols, stacks });
     let (mut kinds, mut seen): (Vec<Kinds>, Vec<bool>) = (Vec::new(), Vec::new());
+    // Where events of a process were missed, as some kernels leave out some, what its threads did together is not known.
+    let mut unknown: BTreeMap<u32, f64> = BTreeMap::new();
+    for record in &records {
+        *unknown.entry(record.pid).or_default() += seconds(record.unknown);
+    }
     for record in &records {
         let on_cpu = on_cpu(record, watched.all_until(record.ended), settings.tick, stolen);
         seen.push(on_cpu.seen);
@@ -83,8 +93,9 @@ pub(super) fn ledger(source: Source<'_>, symbols: &mut Symbols) -> Ledger {
         }
         let died = if settings.marks { record.passed } else { record.died };
         let key = settings.key.and_then(|key| key.shown(&record.key));
-        let thread = Thread { died, key, ..thread };
-        ledger.threads.push(thread);
+        let is_sure = unknown.get(&record.pid).copied().unwrap_or(0.0) <= MOST_UNKNOWN * seconds(record.life);
+        let together = together(record).filter(|_| is_sure && symbols.runs_go(record.process()));
+        ledger.threads.push(Thread { died, key, together, ..thread });
         kinds.push(of_kinds);
     }
     ledger.timelines = timelines(&records, &kinds, (&ledger.threads, &seen), samples, began);
@@ -182,8 +193,17 @@ fn thread(
         seconds: seconds(record.life),
         parts: parts.into_values().filter(|part| part.seconds > 0.0).collect(),
         delays: Vec::new(),
+        together: None,
     };
     (thread, kinds)
+}
+
+/// Of the first thread of a process with several, what the programs kept of all of them.
+fn together(record: &Record) -> Option<Together> {
+    (record.tid == record.pid && record.any_ran > 0).then(|| Together {
+        on_cpu: seconds(record.any_ran),
+        runnable: seconds(record.any_able.saturating_sub(record.any_ran)),
+    })
 }
 
 /// Adds what a cell holds; `sure` if all that is known of it agrees.

@@ -2,6 +2,7 @@
  * Intervals that end: where their time goes. */
 #pragma once
 #include "futex.h"
+#include "together.h"
 
 /* Ends the interval under way and gives its length; the first of a thread began before anybody looked. */
 static __always_inline u64 elapsed(struct thread *thread, u64 now)
@@ -176,6 +177,8 @@ static __always_inline void ran(struct thread *thread, u64 slot, u64 task, u64 n
 		ns = came_unseen(thread, slot, task, begun, ns);
 		was_off(thread, thread->off - off, watched_until(latest_watch(&number), now));
 		thread->mode = ON;
+		if (with_together)
+			counts_as(thread, RUNS | ABLE, now);
 	}
 	if (in_kernel || (thread->flags & 1))
 		thread->kernel += ns;

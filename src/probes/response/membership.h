@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  * Who is observed: threads are taken in and leave. */
 #pragma once
-#include "tasks.h"
+#include "together.h"
 
 /* Ends the observation of a thread, and tells user space, which takes its sums and frees its place. */
 static __always_inline void leaves_by(struct thread *thread, u32 slot, struct task_struct *task, u64 now, u64 how,
@@ -14,6 +14,8 @@ static __always_inline void leaves_by(struct thread *thread, u32 slot, struct ta
 	if (place)
 		place->tid = 0;
 	barrier();
+	if (with_together)
+		leaves_others(thread, now);
 	account_by(task, thread->after, direct);
 	bpf_probe_read_kernel(thread->comm, sizeof(thread->comm), &task->comm);
 	thread->ended = now;

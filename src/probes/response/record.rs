@@ -12,7 +12,7 @@ use super::open::{Gap, Why};
 /// Words of `struct thread`, `struct cell`, `struct spread`.
 pub(super) type ThreadWords = [u64; THREAD_WORDS];
 /// As many as `struct thread` has.
-pub(super) const THREAD_WORDS: usize = 193 + 6 + 1 + KEY_WORDS + ASLEEP_WORDS;
+pub(super) const THREAD_WORDS: usize = 193 + 10 + 6 + 1 + KEY_WORDS + ASLEEP_WORDS;
 /// Where the program of a thread is that was asleep: place, stack pointer, frame pointer, address to return to.
 pub(super) const ASLEEP_WORDS: usize = 4;
 /// Of what a request is called by: room for text.
@@ -99,6 +99,10 @@ pub(super) struct Record {
     pub(super) parked: u64,
     /// Since when a thread might have taken this part up; 0: that is not told.
     pub(super) ready: u64,
+    /// Of the first thread of a process: for how long any of its threads ran, and ran or waited for a CPU, in ns; 0 where that was not
+    /// kept.
+    pub(super) any_ran: u64,
+    pub(super) any_able: u64,
     /// Time in which no thread had it.
     pub(super) gaps: BTreeMap<Why, Gap>,
     /// What the kernel's own counters grew by.
@@ -184,6 +188,12 @@ impl Record {
             stolen,
             interrupted,
             ..,
+            any_ran,
+            _,
+            _,
+            any_able,
+            _,
+            _,
             asleep_0,
             asleep_1,
             asleep_2,
@@ -235,6 +245,8 @@ impl Record {
             reason: *reason,
             parked: *parked,
             ready: *ready,
+            any_ran: *any_ran,
+            any_able: *any_able,
             gaps: BTreeMap::new(),
             change: Account {
                 user: change(user_0, user_1),

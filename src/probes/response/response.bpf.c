@@ -31,8 +31,12 @@ static __always_inline void goes_out(u64 *ctx, struct thread *thread, u64 slot, 
 	if (preempted || !state) {
 		note_throttle(thread, prev);
 		thread->mode = is_throttled(prev) ? THROTTLED : PREEMPTED;
+		if (with_together)
+			counts_no_more(thread, RUNS, now);
 		return;
 	}
+	if (with_together)
+		counts_no_more(thread, RUNS | ABLE, now);
 	describe_wait(thread, prev, state, true);
 	note_polled(thread, slot, prev);
 	take_user_stack(ctx, thread, prev);
@@ -100,6 +104,8 @@ SEC("tp_btf/sched_waking") int sched_waking_btf(u64 *ctx)
 			thread->waker_stack = keep(at_hand);
 	}
 	thread->woken = now;
+	if (with_together)
+		counts_as(thread, ABLE, now);
 	return 0;
 }
 
@@ -131,6 +137,10 @@ SEC("tp_btf/sched_wakeup_new") int sched_wakeup_new_btf(u64 *ctx)
 	thread->call = with_calls ? BIRTH : NONE;
 	note_throttle(thread, task);
 	publish(task->pid, slot);
+	if (with_together && task->pid != task->tgid) {
+		gets_company(task->tgid, now);
+		counts_as(thread, ABLE, now);
+	}
 	return 0;
 }
 
@@ -157,6 +167,7 @@ SEC("tp_btf/sched_process_exec") int sched_process_exec_btf(u64 *ctx)
 	if (thread) {
 		slot = slot_of(before);
 		thread->interpreter = 0;
+		begins_anew(thread);
 		if (filter_comm_on && !with_children && !task_wanted(task, true)) {
 			had_cpu(thread, task, now, true);
 			ran(thread, slot, (u64)task, now, true);
@@ -414,6 +425,8 @@ SEC("iter/task") int end_threads(struct bpf_iter__task *ctx)
 		queued(thread, slot, mode == THROTTLED ? PREEMPTED : mode, ns, now, true, throttled_of(thread, task, ns));
 	}
 	thread->mode = mode;
+	if (with_together)
+		leaves_others(thread, now);
 	leave_call(thread, slot, (u64)task, ns, now);
 	account(task, thread->after);
 	bpf_probe_read_kernel(thread->comm, sizeof(thread->comm), &task->comm);

@@ -97,6 +97,13 @@ struct opened {
 	u64 object[3];
 };
 
+/* For how long any thread of a process did something, in ns: the sum, and since when any does; 0: none. */
+struct any {
+	u64 sum;
+	u64 since;
+	u64 until; /* the sum is of what was before */
+};
+
 struct thread {
 	u64 mode;
 	u64 t; /* since when */
@@ -165,7 +172,16 @@ struct thread {
 	u64 id; /* of a request that may move to another thread */
 	u64 interpreter; /* what an interpreter of Python, or a machine of Java, keeps of it */
 	u64 looked_for; /* when a machine of Java was asked last which thread of its own it is */
-	/* User space reads these, too. Where its program is, of one that was asleep when it was taken in: place, stack pointer, frame
+	/* Of the first thread of a process with several: how many of them run, and how many run or could; and of each as which it is
+	 * counted. */
+	u64 shared;
+	u64 running;
+	u64 able;
+	u64 counted;
+	/* User space reads these, too. For how long any thread of the process ran, and ran or could have. */
+	struct any any_ran;
+	struct any any_able;
+	/* Where its program is, of one that was asleep when it was taken in: place, stack pointer, frame
 	 * pointer, address to return to. */
 	u64 asleep[4];
 	/* Which request; why no thread has it after this part, + 1, and the user stack there. */

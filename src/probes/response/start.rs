@@ -61,6 +61,8 @@ pub(super) fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable
         Global::u32("with_children", u32::from(params.flag("children") || filter.command.is_some())),
         Global::u32("with_steps", u32::from(SUPPORTED)),
         Global::u32("with_command", u32::from(filter.command.is_some())),
+        // Runs are compared with each other, of which short ones are over before it is known whose runtime they have.
+        Global::u32("with_together", u32::from(filter.command.is_some() && !filter.each)),
         Global::bytes("call_traits", super::traits::all()),
     ]);
     let room = kernel::room(if settings.moves.is_some() { RUNS } else { expected(host, filter) });

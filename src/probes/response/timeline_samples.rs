@@ -160,8 +160,11 @@ impl TimelineSamples {
             add(&mut last, Doing::of(cell.kind), cell.ns.saturating_add(cell.open_ns));
         }
         let within = looks.iter().filter(|look| record.began < look.at && look.at < record.ended);
-        let (mut from, mut before, mut slices) = (record.began, &Sums::new(), Vec::new());
-        for (until, sums) in within.map(|look| (look.at, &look.sums)).chain([(record.ended, &last)]) {
+        let mut all: Vec<(u64, Sums)> = within.map(|look| (look.at, look.sums.clone())).collect();
+        all.push((record.ended, last));
+        settle(&mut all);
+        let (mut from, mut before, mut slices) = (record.began, Sums::new(), Vec::new());
+        for (until, sums) in all {
             let grown =
                 sums.iter().map(|(doing, ns)| (*doing, ns.saturating_sub(before.get(doing).copied().unwrap_or(0))));
             let sums_of = grown.filter(|(_, ns)| *ns > 0).collect();
@@ -171,6 +174,34 @@ impl TimelineSamples {
             (from, before) = (until, sums);
         }
         slices
+    }
+}
+
+/// A look takes what is under way for what the thread seems to do. The next event may say otherwise: it had come back from a call while none
+/// were watched, or had been woken without that being seen. No sum can have been larger before than it is later, so the time is moved to
+/// another one that is large enough, of the same side (on a CPU or off it) if there is one.
+fn settle(looks: &mut [(u64, Sums)]) {
+    let is_on_cpu = |doing: &Doing| matches!(doing, Doing::User | Doing::Kernel);
+    let mut at = looks.len().saturating_sub(1);
+    while let Some((before, [(_, later), ..])) = looks.split_at_mut_checked(at)
+        && let Some((_, sums)) = before.last_mut()
+    {
+        at -= 1;
+        let most = |doing: &Doing| later.get(doing).copied().unwrap_or(0);
+        for on_cpu in [true, false] {
+            let mut excess = 0;
+            for (doing, ns) in sums.iter_mut().filter(|(doing, _)| is_on_cpu(doing) == on_cpu) {
+                excess = ns.saturating_sub(most(doing)).saturating_add(excess);
+                *ns = (*ns).min(most(doing));
+            }
+            while excess > 0 {
+                let room = |doing: &Doing| most(doing) - sums.get(doing).copied().unwrap_or(0).min(most(doing));
+                let rooms = later.keys().map(|doing| (is_on_cpu(doing) == on_cpu, room(doing), *doing));
+                let Some((_, room, doing)) = rooms.filter(|(_, room, _)| *room > 0).max() else { break };
+                *sums.entry(doing).or_default() += room.min(excess);
+                excess -= room.min(excess);
+            }
+        }
     }
 }
 
@@ -332,6 +363,23 @@ mod tests {
         let sum = |doing| slices.iter().filter_map(|grown| grown.sums.get(&doing)).sum::<u64>();
         assert_eq!((sum(Doing::User), sum(wait)), (80, 220));
         assert_eq!(slices[2].sums, [(wait, 100)].into());
+    }
+
+    #[test]
+    fn what_a_look_took_for_something_else_moves_to_what_it_was() {
+        let wait = Doing::Waiting(READ);
+        // It had come back from a call that was not watched; and what seemed to be a wait was one for a CPU.
+        let looks = looks(&[
+            (200, &[(Doing::User, 10), (Doing::Kernel, 90)]),
+            (300, &[(Doing::User, 10), (Doing::Kernel, 190)]),
+            (400, &[(Doing::User, 210), (wait, 90)]),
+        ]);
+        let mut ended = record(100, 500, 230, 0);
+        ended.cells = vec![Cell { kind: Kind(1 | WOKEN << 8), ns: 170, ..Cell::default() }];
+        let slices: Vec<_> = looks.of(&ended).into_iter().map(|grown| grown.sums).collect();
+        let (user, woken) = (|ns| Sums::from([(Doing::User, ns)]), |ns| (Doing::Woken, ns));
+        let last = Sums::from([(Doing::User, 20), woken(80)]);
+        assert_eq!(slices, [user(100), user(100), Sums::from([(Doing::User, 10), woken(90)]), last]);
     }
 
     #[test]

@@ -80,6 +80,8 @@ static __always_inline void comes_in(struct thread *thread, u64 slot, struct tas
 	thread->mode = ON;
 	thread->on_since = now;
 	has_cpu(thread, next, true);
+	if (with_together)
+		counts_as(thread, RUNS | ABLE, now);
 }
 
 /* Whether its process has sent a request to a disk so lately that an io_uring or libaio may wait for it. */

@@ -53,7 +53,8 @@ fn basis(both: [&Profile; 2]) -> TaskBasis {
     if !both.into_iter().all(is_execution) {
         return TaskBasis::Windows;
     }
-    let is_serial = |profile: &Profile| serial(profile).is_some();
+    // What the first thread did is not how long it took where all count as one.
+    let is_serial = |profile: &Profile| serial(profile).is_some() && !profile.forecast.as_one;
     if both.into_iter().all(is_serial) { TaskBasis::Response } else { TaskBasis::Threads }
 }
 

@@ -9,7 +9,7 @@ use super::{Point, PointError, Program, Target, binaries, registers};
 use rdiag_model::Reason;
 
 /// Names of the table's section; a linker may also put it among other data.
-pub(super) const SECTIONS: [&str; 2] = [".gopclntab", ".data.rel.ro.gopclntab"];
+pub const SECTIONS: [&str; 2] = [".gopclntab", ".data.rel.ro.gopclntab"];
 /// The table's version since Go 1.18 and since Go 1.20, in its first byte. From 1.18 on arguments are in registers on both processors
 /// (internal/abi).
 const IN_REGISTERS: [u8; 2] = [0xf0, 0xf1];

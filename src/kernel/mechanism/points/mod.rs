@@ -25,7 +25,7 @@ use crate::mechanism::tracefs::select::fits;
 use rdiag_model::Reason;
 
 pub use error::PointError;
-pub use go::Scheduler;
+pub use go::{SECTIONS as GO_SECTIONS, Scheduler};
 pub use program::Program;
 pub use registers::{CALLER, Caller};
 

@@ -62,6 +62,12 @@ impl Symbols {
 
     pub(super) fn take(&mut self, answer: worker::Symbolized) {
         self.notes.extend(answer.notes);
+        // A process may have become another program.
+        match answer.process.zip(answer.is_go) {
+            Some((process, true)) => _ = self.of_go.insert(process),
+            Some((process, false)) => _ = self.of_go.remove(&process),
+            None => {}
+        }
         let (walked, bytes) = answer.walked;
         self.dumped = self.dumped.saturating_sub(bytes);
         self.walked.extend(walked);

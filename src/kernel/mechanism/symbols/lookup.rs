@@ -29,6 +29,8 @@ pub(super) struct Lookup {
     /// For the kernel's list, which is the kernel's word.
     kernel: Symbolizer,
     noted: BTreeSet<String>,
+    /// Whether the program that was asked about since this was taken last is one of Go; none if none was.
+    pub(super) is_go: Option<bool>,
     /// What unwind tables have said.
     pub(super) rows: Rows,
 }
@@ -117,7 +119,11 @@ impl Lookup {
     ) -> Result<(Vec<Vec<Named>>, Option<String>), String> {
         let lines = detail == Detail::Line;
         let located = self.locate(file, pid, (by_link, by_path))?;
-        self.ask(&located, pid, |client, source| client.names(source, offsets, lines))
+        let names = self.ask(&located, pid, |client, source| client.names(source, offsets, lines));
+        if file.is_program && names.is_ok() {
+            self.is_go = Some(self.client.has_go(located.identity()));
+        }
+        names
     }
 
     /// The interpreter in one of the files that code of a process at these addresses is from, and what is to be said if it is

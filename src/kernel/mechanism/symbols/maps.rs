@@ -130,6 +130,7 @@ impl Maps {
             path: (has_path && !mapping.deleted).then(|| mapping.path.clone()),
             device: mapping.device,
             object: mapping.object.clone(),
+            is_program: self.program().is_some_and(|program| std::ptr::eq(program, mapping)),
         };
         Some((file, (address - mapping.start).wrapping_add(mapping.offset)))
     }
@@ -138,6 +139,11 @@ impl Maps {
     pub(super) fn code_of(&self, is_wanted: impl Fn(&str) -> bool) -> Vec<u64> {
         let is_code = |mapping: &&Mapping| mapping.kind == Kind::File && is_wanted(&mapping.object);
         self.0.iter().filter(is_code).map(|mapping| mapping.start).collect()
+    }
+
+    /// The code of the program itself, which lies below that of all libraries.
+    fn program(&self) -> Option<&Mapping> {
+        self.0.iter().find(|mapping| mapping.kind == Kind::File)
     }
 
     /// Where the code at an offset of a file of this name is in memory.
@@ -172,6 +178,8 @@ pub(super) struct InFile {
     pub(super) device: (u32, u32),
     /// Its name without directories.
     pub(super) object: String,
+    /// It is code of the program itself, and of no library.
+    pub(super) is_program: bool,
 }
 
 fn mapping(line: &str) -> Option<Mapping> {
@@ -238,6 +246,7 @@ ffffffffffffffffff-0 r-xp";
             path: path.map(PathBuf::from),
             device,
             object: object.into(),
+            is_program: object == "app",
         };
         let app = file(Some("55d0c0a02000-55d0c0a09000"), Some("/usr/bin/app"), "app", (0xfe, 0));
         assert_eq!(maps.in_file(0x55d0_c0a0_2010, 7), Some((app, 0x2010)));

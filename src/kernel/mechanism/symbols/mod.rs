@@ -122,6 +122,8 @@ pub struct Symbols {
     finder: Option<Worker>,
     /// Threads that machines of Java have parked.
     parked: HashMap<Process, Vec<Parked>>,
+    /// Processes that run programs of Go.
+    of_go: HashSet<Process>,
     mapped: Lately,
     compiled: PerfMaps,
 }
@@ -261,6 +263,7 @@ impl Symbols {
                     walked: Default::default(),
                     interpreter: None,
                     parked: Vec::new(),
+                    is_go: None,
                 });
             }
             Some(None) => {

@@ -43,6 +43,13 @@ impl Symbols {
     pub fn variable(&self, process: Process, address: u64) -> Option<&str> {
         self.variables.contains(&(process, address)).then(|| self.name(Some(process), address)).flatten()
     }
+
+    /// Whether a process runs a program of Go, as far as its functions were asked for and it is known by now.
+    #[must_use]
+    pub fn runs_go(&self, process: Process) -> bool {
+        self.of_go.contains(&process)
+    }
+
     /// Whether a process has code of a file of this name.
     pub fn has_mapped(&mut self, host: &Host, process: Process, object: &str) -> bool {
         self.mapped_of(host, process, &[]).is_some_and(|mapped| mapped.maps.has_object(object))

@@ -77,6 +77,8 @@ pub(super) struct Symbolized {
     pub(super) interpreter: Option<Interpreter>,
     /// The threads that are parked.
     pub(super) parked: Vec<Parked>,
+    /// Whether the process runs a program of Go, if its program was asked about.
+    pub(super) is_go: Option<bool>,
 }
 
 /// Why there is no answer.
@@ -141,7 +143,9 @@ impl Worker {
                 let interpreter = lookup.interpreter(&of, &interpreter, &maps);
                 let interpreter = interpreter.map_err(|why| notes.extend(why)).ok();
                 let parked = parked_by.map(|java| lookup.parked(&of, java)).unwrap_or_default();
-                let answered = Symbolized { process, addresses, names, maps, notes, walked, interpreter, parked };
+                let is_go = lookup.is_go.take();
+                let answered =
+                    Symbolized { process, addresses, names, maps, notes, walked, interpreter, parked, is_go };
                 if answer.send(answered).is_err() {
                     return;
                 }

@@ -117,7 +117,7 @@ impl Reader {
         let file = File::from(file);
         match copy(&file, Extent::Symbols) {
             Err(error) => Reply::Refused(error.to_string()),
-            Ok(Copy { memory, bytes, build_id, has_symbols }) => {
+            Ok(Copy { memory, bytes, build_id, has_symbols, has_go }) => {
                 self.make_room(bytes);
                 let program = Program {
                     file,
@@ -129,7 +129,7 @@ impl Reader {
                     tables: None,
                 };
                 self.files.insert(number, program);
-                Reply::Opened { build_id }
+                Reply::Opened { build_id, has_go }
             }
         }
     }

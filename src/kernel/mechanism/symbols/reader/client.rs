@@ -66,6 +66,8 @@ pub(in super::super) struct Client {
     refused: HashMap<Identity, Why>,
     /// Files whose debug information ended the process: the table of symbols may do.
     no_lines: HashSet<Identity>,
+    /// Files with Go's table of functions.
+    of_go: HashSet<Identity>,
     /// Files whose unwind tables ended the process: what else is in them may do.
     no_rows: HashSet<Identity>,
     /// How long the unwind tables of files have taken, all questions together.
@@ -190,6 +192,11 @@ impl Client {
         }
     }
 
+    /// Whether a file that was asked about has Go's table of functions.
+    pub(in super::super) fn has_go(&self, file: &Identity) -> bool {
+        self.of_go.contains(file)
+    }
+
     /// Adds to how long the unwind tables of a file have taken. Whether that is too long, which counts against its owner.
     fn rows_took(&mut self, source: &Source<'_>, time: Duration) -> bool {
         let took = self.rows_took.entry(source.identity.clone()).or_default();
@@ -237,7 +244,12 @@ impl Client {
         let number = u32::try_from(process.files.len()).unwrap_or(u32::MAX);
         let file = (source.open)().map_err(|error| error.to_string())?;
         let build_id = match self.ask(source, &Question::Open { file: number }, Some(&file)) {
-            Ok(Reply::Opened { build_id }) => build_id,
+            Ok(Reply::Opened { build_id, has_go }) => {
+                if has_go {
+                    self.of_go.insert(source.identity.clone());
+                }
+                build_id
+            }
             Ok(Reply::Refused(why)) => return Err(self.refuse(source, why)),
             Ok(_) => return Err(self.refuse(source, "the process that reads symbols answers nonsense".to_owned())),
             Err(error) if error.kind() == KILLED => return self.hand_over(source),

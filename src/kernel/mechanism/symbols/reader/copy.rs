@@ -9,6 +9,7 @@ use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt as _;
 
+use crate::mechanism::points::GO_SECTIONS;
 use object::elf;
 use object::read::elf::{CompressionHeader as _, FileHeader, NoteIterator, ProgramHeader as _, SectionHeader as _};
 use object::{Endianness, FileKind, ReadCache, ReadRef as _};
@@ -40,6 +41,8 @@ pub(super) struct Copy {
     pub(super) build_id: Option<Vec<u8>>,
     /// It was not stripped: functions are in its own table.
     pub(super) has_symbols: bool,
+    /// It has Go's table of functions.
+    pub(super) has_go: bool,
 }
 
 /// Copies the tables of an ELF file.
@@ -51,7 +54,7 @@ pub(super) fn copy(file: &File, extent: Extent) -> io::Result<Copy> {
     if length > MAX_FILE {
         return Err(invalid("its size is not that of a file"));
     }
-    let Tables { ranges, build_id, has_symbols } = {
+    let Tables { ranges, build_id, has_symbols, has_go } = {
         let cache = ReadCache::new(file);
         match FileKind::parse(&cache).map_err(|_| invalid("it is no ELF file"))? {
             FileKind::Elf32 => tables::<elf::FileHeader32<Endianness>>(&cache, length, extent)?,
@@ -77,7 +80,7 @@ pub(super) fn copy(file: &File, extent: Extent) -> io::Result<Copy> {
             at += part.len() as u64;
         }
     }
-    Ok(Copy { memory: memory.into(), bytes, build_id, has_symbols })
+    Ok(Copy { memory: memory.into(), bytes, build_id, has_symbols, has_go })
 }
 
 fn invalid(why: &str) -> io::Error {
@@ -88,6 +91,7 @@ struct Tables {
     ranges: Vec<Range<u64>>,
     build_id: Option<Vec<u8>>,
     has_symbols: bool,
+    has_go: bool,
 }
 
 /// Where the tables are, without overlap, and the build id.
@@ -111,10 +115,11 @@ fn tables<H: FileHeader<Endian = Endianness>>(
     let from = header.e_shoff(endian).into();
     ranges.push(from..from.saturating_add(size_of(sections.len(), header.e_shentsize(endian))));
     let mut unpacked = 0_u64;
-    let (mut build_id, mut has_symbols) = (None, false);
+    let (mut build_id, mut has_symbols, mut has_go) = (None, false, false);
     for section in sections.iter() {
         let name = sections.section_name(endian, section).unwrap_or_default();
         let flags: u64 = section.sh_flags(endian).into();
+        has_go |= GO_SECTIONS.iter().any(|table| table.as_bytes() == name);
         let Some((from, size)) = section.file_range(endian) else { continue };
         if !is_wanted(name, section.sh_type(endian), flags, extent) || leads_elsewhere(name, cache, from, size) {
             continue;
@@ -144,7 +149,7 @@ fn tables<H: FileHeader<Endian = Endianness>>(
             _ => merged.push(range),
         }
     }
-    Ok(Tables { ranges: merged, build_id, has_symbols })
+    Ok(Tables { ranges: merged, build_id, has_symbols, has_go })
 }
 
 fn is_wanted(name: &[u8], kind: u32, flags: u64, extent: Extent) -> bool {

@@ -19,8 +19,8 @@ pub(super) enum Question {
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Reply {
-    /// The file can be asked about.
-    Opened { build_id: Option<Vec<u8>> },
+    /// The file can be asked about; whether it has Go's table of functions.
+    Opened { build_id: Option<Vec<u8>>, has_go: bool },
     /// For each offset the functions, outermost first, each with its line (`FILE:LINE`); and why debug information was left out, if it was.
     Names { names: Vec<Vec<(String, Option<String>)>>, left_out: Option<String> },
     /// For each offset the row of the unwind tables, if there is one.

@@ -152,3 +152,13 @@ proptest::proptest! {
         }
     }
 }
+
+#[test]
+fn a_program_of_go_is_known_by_its_table_of_functions() {
+    let has_go = |name: &str| {
+        let bytes = elf(&[(".text", PROGBITS, ALLOC, b"code"), (name, PROGBITS, ALLOC, b"table")]);
+        copy(&file(&bytes), Extent::Symbols).unwrap().has_go
+    };
+    assert!(has_go(".gopclntab") && has_go(".data.rel.ro.gopclntab"));
+    assert!(!has_go(".gopclntab.not") && !has_go(".rodata"));
+}
