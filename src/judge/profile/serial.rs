@@ -161,7 +161,8 @@ impl<'l, 'a> Family<'l, 'a> {
         self.as_one.get(&first.thread.pid).filter(|_| is_first).map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// What a thread's time went into, or that of the process of which it is the first, and the steps that this is; `name` if it is a child.
+    /// What a thread's time went into, or that of the process of which it is the first, and the steps that this is.
+    /// `name` if it is a child.
     fn taken(&self, own: &'a ThreadAccount<'l>, name: &'l str) -> (Parts<'l>, Vec<Step<'l, 'a>>) {
         let all = self.counted_with(own);
         let Some(together) = together::as_one(own, all, name) else {

@@ -415,7 +415,8 @@ fn a_command_in_go_is_answered_by_what_its_threads_did_and_what_these_waited_for
     );
     first.together = Some(rdiag_model::ledger::Together { on_cpu: 6.0, runnable: 0.0 });
     let profile = with(&first);
-    let of = "60.0% of the 10.0 s that it took, in the threads of task1 (Go) taken as one and in what these waited for (task9), is user CPU time";
+    let of = "60.0% of the 10.0 s that it took, in the threads of task1 (Go) taken as one and in what these waited for (task9), is \
+              user CPU time";
     assert!(profile.answer.headline.starts_with(of), "{}", profile.answer.headline);
     let seconds = |id| profile.forecast.rows.iter().find(|row| row.id == id).map(|row| row.seconds);
     assert!(

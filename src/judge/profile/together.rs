@@ -1,5 +1,6 @@
-//! The time of a process whose runtime moves the work between its threads, as Go's does: its first thread is parked like any other, so that
-//! its life tells nothing. The process was on a CPU while any of its threads was, and waited for one while none was and any could have been.
+//! The time of a process whose runtime moves the work between its threads, as Go's does: its first thread is parked like any other, so
+//! that its life tells nothing. The process was on a CPU while any of its threads was, and waited for one while none was and any could
+//! have been.
 //!
 //! Of the rest of the time only what each thread waited for is known, and not what the work did: threads that are parked wait for work, one
 //! that polls does so for the runtime, any other wait is one of the work itself. So those come first, as far as they reach; but none that

@@ -177,9 +177,9 @@ impl TimelineSamples {
     }
 }
 
-/// A look takes what is under way for what the thread seems to do. The next event may say otherwise: it had come back from a call while none
-/// were watched, or had been woken without that being seen. No sum can have been larger before than it is later, so the time is moved to
-/// another one that is large enough, of the same side (on a CPU or off it) if there is one.
+/// A look takes what is under way for what the thread seems to do. The next event may say otherwise: it had come back from a call while
+/// none were watched, or had been woken without that being seen. No sum can have been larger before than it is later, so the time is
+/// moved to another one that is large enough, of the same side (on a CPU or off it) if there is one.
 fn settle(looks: &mut [(u64, Sums)]) {
     let is_on_cpu = |doing: &Doing| matches!(doing, Doing::User | Doing::Kernel);
     let mut at = looks.len().saturating_sub(1);
