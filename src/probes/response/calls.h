@@ -18,8 +18,11 @@ static __noinline void failed(struct thread *thread, u64 slot, u64 of, u64 error
 #define CUT 0 /* nothing will tell any more how long it lasts */
 #define LEFT 1 /* it is under way when the observation ends */
 /* A call that ended at an instant, or is to be left at that. `call_most` says what was watched by then. */
-static __noinline void called(struct thread *thread, u64 slot, u64 task, s64 result, u64 ended)
+__noinline int called_in(u32 slot, s64 result, u64 ended)
 {
+	struct thread *thread = bpf_map_lookup_elem(&threads, &slot);
+	if (!thread)
+		return 0;
 	u64 call = thread->call, class = NO_FILE, at = thread->call_at;
 	struct key key = { .kind = CALL };
 	u32 zero = 0;
@@ -27,9 +30,9 @@ static __noinline void called(struct thread *thread, u64 slot, u64 task, s64 res
 
 	thread->call_at = 0;
 	if (call >= CALLS || call == NONE || (thread->flags & 1))
-		return;
+		return 0;
 	if (has & TAKES_FD) {
-		struct opened *file = opened(thread, task, thread->argument & 0xffffffff, false);
+		struct opened *file = opened(thread, thread->task, thread->argument & 0xffffffff, false);
 		class = file->class;
 		if (class == ANONYMOUS)
 			key.object[2] = file->object[2];
@@ -37,16 +40,16 @@ static __noinline void called(struct thread *thread, u64 slot, u64 task, s64 res
 	key.kind |= call << 8 | class << 24 | (thread->in_parts ? (u64)IN_PARTS << 48 : 0);
 	struct cell *cell = cell_of(thread, slot, &key, 0);
 	if (!cell)
-		return;
+		return 0;
 	u64 within = thread->call_most > thread->call_from ? thread->call_most - thread->call_from : 0;
 	u64 off = thread->off_watched - thread->call_off;
 	cell->within += within;
 	cell->on += within > off ? within - off : 0;
 	if (ended == CUT)
-		return;
+		return 0;
 	if (ended == LEFT || thread->call_open == 1) {
 		cell->open++;
-		return;
+		return 0;
 	}
 	cell_add(cell, ended > at ? ended - at : 0, ended);
 	count_in(&calls_made, &zero, 1);
@@ -54,6 +57,13 @@ static __noinline void called(struct thread *thread, u64 slot, u64 task, s64 res
 		failed(thread, slot, key.kind, -result);
 	else if (has & GIVES_BYTES)
 		cell->bytes += result;
+	return 0;
+}
+
+static __always_inline void called(struct thread *thread, u64 slot, u64 task, s64 result, u64 ended)
+{
+	thread->task = task;
+	called_in(slot, result, ended);
 }
 
 /* It is in this call, which nobody has seen begin. */

@@ -16,8 +16,13 @@ static __always_inline u64 elapsed(struct thread *thread, u64 now)
 }
 
 /* The interval for which a thread waited for a CPU, or was not allowed to have one. */
-static __always_inline void queued(struct thread *thread, u64 slot, u64 mode, u64 ns, u64 now, bool open, u64 throttled)
+__noinline int queued_in(u32 slot, u32 mode_open, u64 ns, u64 now, u64 throttled)
 {
+	struct thread *thread = bpf_map_lookup_elem(&threads, &slot);
+	u64 mode = mode_open & 0xff;
+	bool open = mode_open >> 8;
+	if (!thread)
+		return 0;
 	struct key key = { .kind = RUNQ | (u64)mode << 8 };
 
 	thread->runq += ns;
@@ -34,7 +39,7 @@ static __always_inline void queued(struct thread *thread, u64 slot, u64 mode, u6
 			cell_add(cell, throttled, now);
 		ns -= throttled;
 		if (!ns)
-			return;
+			return 0;
 	}
 	struct cell *cell = cell_of(thread, slot, &key, 0);
 	if (!cell)
@@ -43,6 +48,12 @@ static __always_inline void queued(struct thread *thread, u64 slot, u64 mode, u6
 		cell_add_open(cell, ns, now);
 	else
 		cell_add(cell, ns, now);
+	return 0;
+}
+
+static __always_inline void queued(struct thread *thread, u64 slot, u64 mode, u64 ns, u64 now, bool open, u64 throttled)
+{
+	queued_in(slot, mode | (u32)open << 8, ns, now, throttled);
 }
 
 /* It was off the CPU for this time since it went out: how much of that was while calls were watched. */
@@ -76,8 +87,11 @@ static __always_inline bool is_unknown_futex(u64 wait)
 }
 
 /* A wait that ended, or lasts still. */
-static __noinline void waited(struct thread *thread, u64 slot, u64 ns, bool open, u64 stack)
+__noinline int waited_in(u32 slot, u64 ns, u32 open, u64 stack)
 {
+	struct thread *thread = bpf_map_lookup_elem(&threads, &slot);
+	if (!thread)
+		return 0;
 	struct key key = { .kind = thread->wait };
 	bool sampled = stack && !open && ns < threshold_ns;
 
@@ -118,6 +132,12 @@ static __noinline void waited(struct thread *thread, u64 slot, u64 ns, bool open
 			cell->sum += ns;
 		}
 	}
+	return 0;
+}
+
+static __always_inline void waited(struct thread *thread, u64 slot, u64 ns, bool open, u64 stack)
+{
+	waited_in(slot, ns, open, stack);
 }
 
 /* The kernel's own account of a task's run time and of its waits for a CPU. */

@@ -101,7 +101,7 @@ SEC("tp_btf/sched_waking") int sched_waking_btf(u64 *ctx)
 		struct stack *at_hand = bpf_map_lookup_elem(&scratch, &zero);
 		thread->waker_stack = MISSING;
 		if (at_hand && bpf_get_stack(ctx, at_hand, sizeof(*at_hand), 0) > 0)
-			thread->waker_stack = keep(at_hand);
+			thread->waker_stack = keep_at_hand(0);
 	}
 	thread->woken = now;
 	if (with_together)
@@ -417,7 +417,7 @@ SEC("iter/task") int end_threads(struct bpf_iter__task *ctx)
 		u64 blocked = woken > begun ? woken - begun : 0, stack = MISSING;
 		struct stack *at_hand = bpf_map_lookup_elem(&scratch, &one);
 		if (at_hand && bpf_get_task_stack(task, at_hand, sizeof(*at_hand), 0) > 0)
-			stack = keep(at_hand);
+			stack = keep_at_hand(1);
 		waited(thread, slot, blocked, !thread->woken || thread->fresh, stack);
 		if (ns > blocked)
 			queued(thread, slot, WOKEN, ns - blocked, now, true, 0);

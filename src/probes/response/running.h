@@ -64,7 +64,7 @@ static __always_inline int sample_running(void *ctx, const bool of_python)
 	key.process_born = thread->process_born;
 	bpf_get_current_comm(key.comm, sizeof(key.comm));
 	if (bpf_get_stack(ctx, at_hand, sizeof(*at_hand), 0) > 0)
-		key.kernel_stack = keep_running(at_hand, name_of(at_hand));
+		key.kernel_stack = keep_running(at_hand, name_at_hand(two));
 	if (python)
 		key.user_stack = running_python(ctx, at_hand, thread, python, tgid);
 	if (!key.user_stack && !(thread->flags & 1)) {
@@ -72,7 +72,7 @@ static __always_inline int sample_running(void *ctx, const bool of_python)
 		u64 name = of_python ? 0 : walked_stack(at_hand, thread, own_registers(), true, &to_keep);
 		key.user_stack = MISSING;
 		if (!name && bpf_get_stack(ctx, at_hand, sizeof(*at_hand), BPF_F_USER_STACK) > 0)
-			name = name_of(at_hand);
+			name = name_at_hand(two);
 		if (name)
 			key.user_stack = to_keep ? keep_running(at_hand, name) : name;
 	}

@@ -99,6 +99,21 @@ static __noinline u64 keep(struct stack *stack)
 	return keep_as(stack, name_of(stack));
 }
 
+/* The same for the stacks at hand. Not static: the kernel verifies such a function once, and not at each place that it is called from. */
+__noinline u64 name_at_hand(u32 which)
+{
+	struct stack *stack = bpf_map_lookup_elem(&scratch, &which);
+
+	return stack ? name_of(stack) : 0;
+}
+
+__noinline u64 keep_at_hand(u32 which)
+{
+	struct stack *stack = bpf_map_lookup_elem(&scratch, &which);
+
+	return stack ? keep_as(stack, name_of(stack)) : MISSING;
+}
+
 static __always_inline void spread_add(u64 spread, u64 ns)
 {
 	u32 at = spread;

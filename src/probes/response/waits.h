@@ -53,7 +53,7 @@ static __always_inline void comes_in(struct thread *thread, u64 slot, struct tas
 			struct stack *at_hand = bpf_map_lookup_elem(&scratch, &zero);
 			stack = MISSING;
 			if (at_hand && bpf_get_task_stack(next, at_hand, sizeof(*at_hand), 0) > 0)
-				stack = keep(at_hand);
+				stack = keep_at_hand(0);
 		}
 		thread->waits++;
 		if (blocked >= threshold_ns)
@@ -213,5 +213,5 @@ static __always_inline void take_user_stack(u64 *ctx, struct thread *thread, str
 	if (name)
 		thread->user_stack = to_keep ? keep_as(at_hand, name) : name;
 	else if (bpf_get_stack(ctx, at_hand, sizeof(*at_hand), BPF_F_USER_STACK) > 0)
-		thread->user_stack = keep(at_hand);
+		thread->user_stack = keep_at_hand(0);
 }

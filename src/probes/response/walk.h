@@ -165,24 +165,37 @@ static __always_inline u64 name_to_come(struct at *at, u64 now, u64 ids)
 	return mix(now, ids) | 3;
 }
 
+/* The first frame pointer that stands beside a function of JavaScript, in the register or on the stack; 0: there is none. */
+__noinline u64 first_v8_frame(u32 tgid, u64 pointer, u64 sp)
+{
+	u64 tried = 0;
+
+	if (v8_function(tgid, pointer))
+		return pointer;
+	for (int i = 0; i < STACK_BYTES / sizeof(u64) / V8_WORDS; i++) {
+		u64 found = v8_frame_from(tgid, sp + i * V8_WORDS * sizeof(u64));
+		if (found > V8_WORDS)
+			return found;
+		tried += found;
+		if (tried >= MOST_TRIED)
+			break;
+	}
+	return 0;
+}
+
 /* Looks up functions of JavaScript for frames that only user space will come to: from the first frame pointer on that stands beside one, in
  * the register or on the stack, along the pointers from there. What is none of a live frame user space does not come to. */
 static __noinline void look_up_functions(struct frame_asked *frame, struct at *at)
 {
-	u64 pointer = v8_function(at->v8, at->pointer) ? at->pointer : 0, tried = 0;
+	u64 pointer = first_v8_frame(at->v8, at->pointer, at->sp);
 
-	for (int i = 0; i < STACK_BYTES / sizeof(u64) / V8_WORDS && !pointer && tried < MOST_TRIED; i++) {
-		u64 found = v8_frame_from(at->v8, at->sp + i * V8_WORDS * sizeof(u64));
-		if (found > V8_WORDS)
-			pointer = found;
-		else
-			tried += found;
-	}
 	for (int i = 0; i < MOST_FUNCTIONS; i++) {
 		frame->functions[i].pointer = pointer;
-		frame->functions[i].function = pointer ? v8_function(at->v8, pointer) : 0;
+		if (!pointer)
+			return;
+		frame->functions[i].function = v8_function(at->v8, pointer);
 		u64 caller = word_at(pointer);
-		pointer = pointer && caller > pointer ? caller : 0;
+		pointer = caller > pointer ? caller : 0;
 	}
 }
 
@@ -245,38 +258,59 @@ static __always_inline bool take_step(struct at *at, struct step *step, u64 is_c
 	return true;
 }
 
+/* The walks at hand: of a thread that goes to sleep, and of one that is sampled, which may interrupt the other. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 2);
+	__type(key, u32);
+	__type(value, struct at);
+} walks SEC(".maps");
+
+#define SCRATCH_OF(is_running) ((is_running) ? 2 : 0)
+
+/* One place of a walk, and on to the next one: 0, or why not. Verified once, and not anew in each of eighty turns. */
+__noinline int walk_on(u32 is_running, u32 i, u32 is_called)
+{
+	u32 which = SCRATCH_OF(is_running);
+	struct stack *stack = bpf_map_lookup_elem(&scratch, &which);
+	struct at *at = bpf_map_lookup_elem(&walks, &is_running);
+
+	u64 turn = i;
+
+	/* The verifier is to see the bound of what is reckoned with. */
+	asm volatile("" : "+r"(turn));
+	if (!stack || !at || turn >= WALK_DEPTH)
+		return NO_WAY;
+	/* A call stands right before the address that it returns to. */
+	u64 place = at->pc - is_called;
+	struct step_key key = { .program = at->program, .place = (place & ~(HELD - 1)) | is_called };
+
+	stack->ips[turn] = at->pc;
+	stack->ips[turn + 1] = 0;
+	struct step *step = bpf_map_lookup_elem(&steps, &key);
+	if (!step) {
+		key.place = (place & ~(CODE_PAGE - 1)) | OF_PAGE;
+		step = bpf_map_lookup_elem(&steps, &key);
+	}
+	if (!step || (place & (HELD - 1)) - (step->holds & 0xff) >= step->holds >> 8)
+		return at->pc ? NOT_KNOWN : OUTERMOST;
+	u64 function = v8_function(at->v8 & step->interpreted, at->pointer);
+	if (function)
+		stack->ips[turn] = function;
+	u32 flags = step->flags & (OUTERMOST | NO_WAY);
+	if (flags)
+		return flags;
+	return take_step(at, step, is_called) ? 0 : NO_WAY;
+}
+
 /* The stack of the program by its tables, as far as these lead and there is room, and its name; 0 if it cannot be walked. */
 static __noinline u64 walk(struct stack *stack, struct at *at)
 {
-	struct step_key key = { .program = at->program };
-	u64 is_called = 0;
-	u32 flags = 0;
+	u32 flags = 0, is_called = 0, is_running = at->is_running;
 
-	for (int i = 0; i < WALK_DEPTH; i++) {
-		/* A call stands right before the address that it returns to. */
-		u64 place = at->pc - is_called;
-
-		stack->ips[i] = at->pc;
-		stack->ips[i + 1] = 0;
-		key.place = (place & ~(HELD - 1)) | is_called;
-		struct step *step = bpf_map_lookup_elem(&steps, &key);
-		if (!step) {
-			key.place = (place & ~(CODE_PAGE - 1)) | OF_PAGE;
-			step = bpf_map_lookup_elem(&steps, &key);
-		}
-		flags = at->pc ? NOT_KNOWN : OUTERMOST;
-		if (!step || (place & (HELD - 1)) - (step->holds & 0xff) >= step->holds >> 8)
-			break;
-		u64 function = v8_function(at->v8 & step->interpreted, at->pointer);
-		stack->ips[i] = function ? function : at->pc;
-		flags = step->flags & (OUTERMOST | NO_WAY);
-		if (flags)
-			break;
-		flags = NO_WAY;
-		if (!take_step(at, step, is_called))
-			break;
-		flags = 0;
-		is_called = 1;
+	for (int i = 0; i < WALK_DEPTH && !flags; i++) {
+		flags = walk_on(is_running, i, is_called);
+		is_called = is_called || !flags;
 	}
 	if (flags & NOT_KNOWN) {
 		at->asks = is_called ? ASKS : ASKS | ASKS_EXECUTED;
@@ -286,31 +320,33 @@ static __noinline u64 walk(struct stack *stack, struct at *at)
 	if ((flags & NO_WAY && !is_called) || (!at->pc && !stack->ips[1]))
 		return 0;
 	/* Other processes have other functions under the same words. */
-	return at->v8 ? mix(name_of(stack), at->v8) | 3 : name_of(stack) | 1;
+	u64 name = name_at_hand(SCRATCH_OF(is_running));
+	return at->v8 ? mix(name, at->v8) | 3 : name | 1;
 }
 
 /* The same of a task that entered the kernel with these registers; and whether the stack is to be kept under that name, since user space
  * has it not. */
 static __always_inline u64 walked_stack(struct stack *stack, struct thread *thread, void *saved, const bool is_running, bool *to_keep)
 {
-	u32 tgid = thread->ids >> 32, zero = 0;
-	struct at at = { .is_running = is_running };
+	u32 tgid = thread->ids >> 32, zero = 0, which = is_running;
+	struct at *at = bpf_map_lookup_elem(&walks, &which);
 
 	/* Of a thread of Python the functions are known otherwise. */
-	if (!with_steps || (thread->interpreter && bpf_map_lookup_elem(&pythons, &tgid)) || !begin_walk(&at, saved))
+	if (!with_steps || !at || (thread->interpreter && bpf_map_lookup_elem(&pythons, &tgid)) || !begin_walk(at, saved))
 		return 0;
+	at->is_running = is_running;
+	at->is_to_come = at->asks = at->v8 = 0;
 	u64 *program = bpf_map_lookup_elem(&executed, &tgid);
-	if (program)
-		at.program = *program;
+	at->program = program ? *program : 0;
 	struct name_at_hand *at_hand = bpf_map_lookup_elem(&function_name_at_hand, &zero);
 	if (at_hand && bpf_map_lookup_elem(&v8s, &tgid)) {
 		at_hand->given = 0;
-		at.v8 = tgid;
+		at->v8 = tgid;
 	}
-	u64 name = walk(stack, &at);
+	u64 name = walk(stack, at);
 	/* Not from within: all that is called has 512 bytes of stack together. */
-	if (at.asks)
-		name = ask_step(stack, &at, thread, at.asks & ASKS_EXECUTED);
-	*to_keep = !at.is_to_come;
+	if (at->asks)
+		name = ask_step(stack, at, thread, at->asks & ASKS_EXECUTED);
+	*to_keep = !at->is_to_come;
 	return name;
 }
