@@ -74,23 +74,25 @@ static __always_inline struct python_thread called_by_python(struct task_struct 
 	return called;
 }
 
-static __always_inline bool is_python_thread(struct python *python, u64 at, struct python_thread *called)
+__noinline int is_python_thread(u32 tgid, u64 at, u64 id, u64 native_id)
 {
-	if (called->id)
-		return word_at(at + python->thread_id) == called->id;
-	return python->native_id && word_at(at + python->native_id - 1) == called->native_id;
+	struct python *python = bpf_map_lookup_elem(&pythons, &tgid);
+
+	if (!python)
+		return 0;
+	if (id)
+		return word_at(at + python->thread_id) == id;
+	return python->native_id && word_at(at + python->native_id - 1) == native_id;
 }
 
-/* What the interpreter keeps of the task that runs now; 0 if it knows none such. */
-static __noinline u64 python_thread(struct thread *thread, struct python *python, struct task_struct *task)
+/* What the interpreter keeps of a task that it calls so; 0 if it knows none such. */
+__noinline u64 python_thread_of(u32 tgid, u64 id, u64 native_id)
 {
-	struct python_thread called = called_by_python(task);
-	u64 interpreter, at = thread->interpreter;
+	struct python *python = bpf_map_lookup_elem(&pythons, &tgid);
 
-	if (at && is_python_thread(python, at, &called))
-		return at;
-	interpreter = word_at(python->first_interpreter);
-	at = word_at(interpreter + python->first_thread);
+	if (!python)
+		return 0;
+	u64 interpreter = word_at(python->first_interpreter), at = word_at(interpreter + python->first_thread);
 	for (int i = 0; i < PYTHON_THREADS; i++) {
 		if (!at) {
 			interpreter = word_at(interpreter + python->next_interpreter);
@@ -98,13 +100,25 @@ static __noinline u64 python_thread(struct thread *thread, struct python *python
 				break;
 			at = word_at(interpreter + python->first_thread);
 		}
-		if (is_python_thread(python, at, &called)) {
-			thread->interpreter = at;
+		if (is_python_thread(tgid, at, id, native_id))
 			return at;
-		}
 		at = word_at(at + python->next_thread);
 	}
 	return 0;
+}
+
+/* The same of the task that runs now. */
+static __noinline u64 python_thread(struct thread *thread, struct task_struct *task, u32 tgid)
+{
+	struct python_thread called = called_by_python(task);
+	u64 at = thread->interpreter;
+
+	if (at && is_python_thread(tgid, at, called.id, called.native_id))
+		return at;
+	at = python_thread_of(tgid, called.id, called.native_id);
+	if (at)
+		thread->interpreter = at;
+	return at;
 }
 
 /* The end of a text of the interpreter's, if it is ASCII; whether it could be read. */
@@ -172,57 +186,85 @@ struct {
 	__type(value, struct stack);
 } python_code_at_hand SEC(".maps");
 
-/* Puts the functions that a thread is in behind the innermost place on its stack, and tells whether there are any. */
-static __noinline bool python_frames(struct stack *stack, struct python *python, u64 at)
+/* One function of the stack at hand, and the frame of its caller; 0: there is none. Verified once, as above. */
+__noinline u64 python_frame_on(u32 tgid, u32 which, u32 i, u64 frame)
 {
 	u32 zero = 0;
-	u64 frame = word_at(at + python->frame), owner_at = python->owner - 1;
+	u64 turn = i;
+	struct python *python = bpf_map_lookup_elem(&pythons, &tgid);
+	struct stack *stack = bpf_map_lookup_elem(&scratch, &which);
 	struct python_frame *read = bpf_map_lookup_elem(&python_frame_at_hand, &zero);
 	struct stack *code_at = bpf_map_lookup_elem(&python_code_at_hand, &zero);
+
+	asm volatile("" : "+r"(turn));
+	if (!python || !stack || !read || !code_at || turn >= PYTHON_DEPTH)
+		return 0;
+	stack->ips[turn] = 0;
+	if (!frame)
+		return 0;
+	if (bpf_probe_read_user(read, FRAME_BYTES, (void *)frame)) {
+		stack->ips[turn] = INTERPRETED_CUT;
+		return 0;
+	}
+	u64 owner_at = python->owner - 1;
+	/* From 3.14 on the lowest bits are marks. */
+	u64 code = word_of(read, python->code) & ~7ULL;
+	if (!code)
+		return 0;
+	if (python->owner && (u8)(word_of(read, owner_at) >> 8 * (owner_at & 7)) >= FIRST_OF_INTERPRETER)
+		code = 0;
+	code_at->ips[turn] = code;
+	stack->ips[turn] = code ? python_word(python, code) : INTERPRETED;
+	return word_of(read, python->previous);
+}
+
+/* Puts the functions that a thread is in behind the innermost place on the stack at hand, and tells whether there are any. */
+static __noinline bool python_frames(struct stack *stack, u32 which, struct python *python, u32 tgid, u64 at)
+{
+	u64 frame = word_at(at + python->frame);
 
 	if (frame && python->frame_within)
 		frame = word_at(frame + python->frame_within - 1);
 	stack->ips[1] = stack->ips[PYTHON_DEPTH] = 0;
-	if (!read || !code_at)
-		return false;
 	for (int i = 1; i < PYTHON_DEPTH; i++) {
-		stack->ips[i] = 0;
-		if (!frame)
-			break;
-		if (bpf_probe_read_user(read, FRAME_BYTES, (void *)frame)) {
-			stack->ips[i] = INTERPRETED_CUT;
+		frame = python_frame_on(tgid, which, i, frame);
+		if (!frame) {
+			stack->ips[i + 1] = 0;
 			break;
 		}
-		/* From 3.14 on the lowest bits are marks. */
-		u64 code = word_of(read, python->code) & ~7ULL;
-		if (!code)
-			break;
-		if (python->owner && (u8)(word_of(read, owner_at) >> 8 * (owner_at & 7)) >= FIRST_OF_INTERPRETER)
-			code = 0;
-		code_at->ips[i] = code;
-		stack->ips[i] = code ? python_word(python, code) : INTERPRETED;
-		frame = word_of(read, python->previous);
 	}
 	return stack->ips[1];
 }
 
-/* Asks for the names of functions that are new on a stack which has just been put together. */
-static __noinline void name_python(struct stack *stack, u32 tgid)
+/* Asks for the name of one function of the stack at hand, if it is new; whether there may be more. */
+__noinline int name_python_at(u32 tgid, u32 which, u32 i)
 {
 	u32 zero = 0;
+	u64 turn = i;
+	struct stack *stack = bpf_map_lookup_elem(&scratch, &which);
 	struct stack *code_at = bpf_map_lookup_elem(&python_code_at_hand, &zero);
 
-	for (int i = 1; code_at && i < PYTHON_DEPTH && stack->ips[i]; i++) {
-		struct function_key key = { .tgid = tgid, .word = stack->ips[i] };
-		if (key.word != INTERPRETED && key.word != INTERPRETED_CUT && !bpf_map_lookup_elem(&function_names, &key))
-			name_python_function(tgid, code_at->ips[i]);
-	}
+	asm volatile("" : "+r"(turn));
+	if (!stack || !code_at || turn >= PYTHON_DEPTH)
+		return 0;
+	struct function_key key = { .tgid = tgid, .word = stack->ips[turn] };
+	if (key.word && key.word != INTERPRETED && key.word != INTERPRETED_CUT && !bpf_map_lookup_elem(&function_names, &key))
+		name_python_function(tgid, code_at->ips[turn]);
+	return key.word != 0;
+}
+
+/* Asks for the names of functions that are new on the stack at hand, which has just been put together. */
+static __noinline void name_python(u32 which, u32 tgid)
+{
+	for (int i = 1; i < PYTHON_DEPTH; i++)
+		if (!name_python_at(tgid, which, i))
+			break;
 }
 
 /* Of forked processes the same stack has other functions, or the same ones under names that are asked for once more. */
-static __always_inline u64 python_stack_name(struct stack *stack, u32 tgid)
+static __always_inline u64 python_stack_name(u32 which, u32 tgid)
 {
-	return mix(name_of(stack), tgid) | 2;
+	return mix(name_at_hand(which), tgid) | 2;
 }
 
 /* Beside the program that sees all switches, and after it, where a program in Python was found: what goes out waits, and has a stack. */
@@ -234,16 +276,16 @@ static __always_inline void goes_out_of_python(u64 *ctx, struct thread *thread, 
 
 	if (!python || !at_hand || thread->mode != BLOCKED || !thread->user_stack)
 		return;
-	u64 at = python_thread(thread, python, prev);
+	u64 at = python_thread(thread, prev, tgid);
 	if (!at || bpf_get_stack(ctx, at_hand, sizeof(u64), BPF_F_USER_STACK) <= 0)
 		return;
-	if (!python_frames(at_hand, python, at)) {
+	if (!python_frames(at_hand, zero, python, tgid, at)) {
 		thread->interpreter = 0;
 		return;
 	}
-	u64 name = python_stack_name(at_hand, tgid);
+	u64 name = python_stack_name(zero, tgid);
 	if (!bpf_map_lookup_elem(&stacks, &name))
-		name_python(at_hand, tgid);
+		name_python(zero, tgid);
 	name = keep_as(at_hand, name);
 	if (name != MISSING)
 		thread->user_stack = name;

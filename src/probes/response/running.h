@@ -36,16 +36,17 @@ static __noinline u64 keep_running(struct stack *stack, u64 name)
 /* The functions of Python behind the innermost place on the stack; 0 if it has none. */
 static __always_inline u64 running_python(void *ctx, struct stack *at_hand, struct thread *thread, struct python *python, u32 tgid)
 {
-	u64 at = python_thread(thread, python, (void *)bpf_get_current_task());
+	u32 two = 2;
+	u64 at = python_thread(thread, (void *)bpf_get_current_task(), tgid);
 
 	if (!at || bpf_get_stack(ctx, at_hand, sizeof(u64), BPF_F_USER_STACK) <= 0)
 		return 0;
-	if (!python_frames(at_hand, python, at)) {
+	if (!python_frames(at_hand, two, python, tgid, at)) {
 		thread->interpreter = 0;
 		return 0;
 	}
-	name_python(at_hand, tgid);
-	return keep_running(at_hand, python_stack_name(at_hand, tgid));
+	name_python(two, tgid);
+	return keep_running(at_hand, python_stack_name(two, tgid));
 }
 
 static __always_inline int sample_running(void *ctx, const bool of_python)

@@ -114,13 +114,12 @@ __noinline u64 keep_at_hand(u32 which)
 	return stack ? keep_as(stack, name_of(stack)) : MISSING;
 }
 
-static __always_inline void spread_add(u64 spread, u64 ns)
+__noinline int spread_add(u32 at, u64 ns)
 {
-	u32 at = spread;
 	struct spread *known = bpf_map_lookup_elem(&spreads, &at);
 
 	if (!known)
-		return;
+		return 0;
 	u64 bucket = 0;
 	if (ns >= 256)
 		bucket = hist_slot(ns) - hist_slot(256) + 1;
@@ -128,6 +127,7 @@ static __always_inline void spread_add(u64 spread, u64 ns)
 		bucket = BUCKETS - 1;
 	known->buckets[bucket].count++;
 	known->buckets[bucket].sum += ns;
+	return 0;
 }
 
 static __always_inline void cell_add(struct cell *cell, u64 ns, u64 now)

@@ -269,13 +269,13 @@ struct {
 #define SCRATCH_OF(is_running) ((is_running) ? 2 : 0)
 
 /* One place of a walk, and on to the next one: 0, or why not. Verified once, and not anew in each of eighty turns. */
-__noinline int walk_on(u32 is_running, u32 i, u32 is_called)
+__noinline int walk_on(u32 is_running, u32 i)
 {
 	u32 which = SCRATCH_OF(is_running);
 	struct stack *stack = bpf_map_lookup_elem(&scratch, &which);
 	struct at *at = bpf_map_lookup_elem(&walks, &is_running);
 
-	u64 turn = i;
+	u64 turn = i, is_called = i > 0;
 
 	/* The verifier is to see the bound of what is reckoned with. */
 	asm volatile("" : "+r"(turn));
@@ -306,12 +306,14 @@ __noinline int walk_on(u32 is_running, u32 i, u32 is_called)
 /* The stack of the program by its tables, as far as these lead and there is room, and its name; 0 if it cannot be walked. */
 static __noinline u64 walk(struct stack *stack, struct at *at)
 {
-	u32 flags = 0, is_called = 0, is_running = at->is_running;
+	u32 flags = 0, is_running = at->is_running, turn;
 
-	for (int i = 0; i < WALK_DEPTH && !flags; i++) {
-		flags = walk_on(is_running, i, is_called);
-		is_called = is_called || !flags;
+	for (turn = 0; turn < WALK_DEPTH; turn++) {
+		flags = walk_on(is_running, turn);
+		if (flags)
+			break;
 	}
+	bool is_called = turn > 0;
 	if (flags & NOT_KNOWN) {
 		at->asks = is_called ? ASKS : ASKS | ASKS_EXECUTED;
 		return 0;
