@@ -35,6 +35,11 @@ struct {
 struct name_at_hand {
 	struct function_name name;
 	u64 given; /* names that were looked up in one walk */
+	/* A text whose parts are followed. */
+	u64 text;
+	u64 from;
+	u32 length;
+	u32 is_part;
 };
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);

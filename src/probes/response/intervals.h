@@ -73,7 +73,7 @@ static __always_inline u64 throttled_of(struct thread *thread, struct task_struc
 	if (!bpf_core_field_exists(task->se.cfs_rq))
 		return 0;
 	/* A queue whose quota ran out while the thread waited in it. */
-	struct cfs_rq *cfs_rq = task->se.cfs_rq;
+	struct cfs_rq *cfs_rq = BPF_CORE_READ(task, se.cfs_rq);
 	return (u64)cfs_rq == thread->cfs_rq ? throttled_time(cfs_rq) - thread->throttled_before : 0;
 }
 

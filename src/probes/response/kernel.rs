@@ -1,7 +1,7 @@
 //! The programs' records, taken over and given free.
 
-use rdiag_kernel::mechanism::ebpf::Object;
-use rdiag_model::Unavailable;
+use rdiag_kernel::mechanism::ebpf::{Kernel, Object};
+use rdiag_model::{Reason, Unavailable};
 
 use super::kind::{Kind, Type};
 use super::record::{BUCKETS, Cell, CellWords, Record, THREAD_WORDS, ThreadWords};
@@ -21,7 +21,7 @@ pub(super) struct Room {
     pub(super) spreads: u32,
 }
 
-/// Room for so many threads. A cell takes 200 bytes, a spread 4 KB, a thread 1.6 KB; each that is free costs a call at the start.
+/// Room for so many threads, at most as many cells as there are places. A cell takes 200 bytes, a spread 4 KB, a thread 1.8 KB.
 pub(super) fn room(threads: u32) -> Room {
     let threads = threads.saturating_mul(4).clamp(512, 8192);
     Room {
@@ -31,11 +31,12 @@ pub(super) fn room(threads: u32) -> Room {
     }
 }
 
-/// Says what is free; cell and spread 0 stand for none.
-pub(super) fn fill_free_lists(object: &mut Object, room: Room) -> Result<(), Unavailable> {
-    object.push("free_threads", 0..room.threads)?;
-    object.push("free_cells", 1..room.cells)?;
-    object.push("free_spreads", 1..room.spreads)
+/// Has a program inside the kernel say what is free.
+pub(super) fn fill_free_lists(object: &mut Object, kernel: &Kernel) -> Result<(), Unavailable> {
+    object.load_iterator(kernel, "fill_free_lists", "bpf_map")?;
+    object.iterate("fill_free_lists", &mut Vec::new()).map_err(|error| {
+        Unavailable::new(Reason::Malformed, format!("the list of BPF maps could not be read: {error}"))
+    })
 }
 
 /// Whether any thread was taken in since the start: places are given in ascending order.

@@ -33,7 +33,9 @@ static __noinline void leaves(struct thread *thread, u32 slot, struct task_struc
 /* Takes a thread in, and returns where its record is. Its place is published last: from then on its events count. */
 static __always_inline u32 take_in_by(struct task_struct *task, u64 now, u64 flags, const bool direct)
 {
-	struct task_struct___more *leader = (void *)READ(task, group_leader);
+	/* By a helper, whatever the verifier knows: it looks through the names of all types of the kernel where a pointer is followed. */
+	struct task_struct *parent = BPF_CORE_READ(task, real_parent);
+	struct task_struct___more *leader = (void *)BPF_CORE_READ(task, group_leader);
 	u32 tid = READ(task, pid), at = tid & (PLACES - 1), slot = 0;
 	struct place *place = bpf_map_lookup_elem(&places, &at);
 
@@ -55,9 +57,8 @@ static __always_inline u32 take_in_by(struct task_struct *task, u64 now, u64 fla
 	thread->on_since = now;
 	thread->ids = (u64)READ(task, tgid) << 32 | tid;
 	thread->flags = flags;
-	struct task_struct *parent = READ(task, real_parent);
-	thread->parent = READ(parent, tgid);
-	thread->process_born = READ(leader, start_boottime);
+	thread->parent = BPF_CORE_READ(parent, tgid);
+	thread->process_born = BPF_CORE_READ(leader, start_boottime);
 	bpf_probe_read_kernel(thread->comm, sizeof(thread->comm), &task->comm);
 	account_by(task, thread->before, direct);
 	thread->ran_before = thread->before[2];
@@ -93,7 +94,7 @@ static __always_inline u64 passed_by_since(u32 tid)
 /* Threads of the kernel, and workers of io_uring, which have a program's memory and never leave the kernel. */
 static __always_inline u64 kernel_flag(struct task_struct *task)
 {
-	if (!task->mm)
+	if (!BPF_CORE_READ(task, mm))
 		return 1;
 	if (IS_ARM64)
 		return 0;

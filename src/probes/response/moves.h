@@ -79,7 +79,7 @@ static __always_inline void closes(struct thread *thread, u64 how)
 	u64 task = bpf_get_current_task(), now = now_ns();
 	u32 slot = slot_of(bpf_get_current_pid_tgid());
 
-	had_cpu(thread, (void *)task, now, false);
+	had_cpu(thread, (void *)thread->rq, now, false);
 	ran(thread, slot, task, now, thread->call != NONE);
 	leave_call(thread, slot, task, 0, now);
 	leaves_by(thread, slot, (void *)task, now, how, false);
@@ -100,7 +100,7 @@ static __always_inline struct thread *opens(u64 in_user, u64 how)
 	thread->call = in_user ? NONE : UNSEEN;
 	thread->watch = in_user ? number : 0;
 	thread->mode = ON;
-	has_cpu(thread, task, false);
+	has_cpu(thread, run_queue(task, false), false);
 	publish((u32)bpf_get_current_pid_tgid(), slot);
 	return thread;
 }

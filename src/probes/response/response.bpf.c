@@ -6,6 +6,7 @@
  * ends after one look into it. A wait is known by the call the thread is in, as its saved registers tell; only waits that
  * are long, and a sample of the short ones, pay for a stack. All sums of a thread are written where nobody else writes at
  * that moment: by the thread itself, or under the lock of the run queue that switches it. */
+#include "free.h"
 #include "locks.h"
 #include "marks.h"
 #include "polled.h"
@@ -18,7 +19,7 @@ static __always_inline void goes_out(u64 *ctx, struct thread *thread, u64 slot, 
 
 	u64 watched = find_call(thread, slot, prev, now);
 
-	had_cpu(thread, prev, now, true);
+	had_cpu(thread, run_queue(prev, true), now, true);
 	ran(thread, slot, (u64)prev, now, thread->call != NONE);
 	thread->out_watched = watched;
 	thread->switches++;
@@ -169,7 +170,7 @@ SEC("tp_btf/sched_process_exec") int sched_process_exec_btf(u64 *ctx)
 		thread->interpreter = 0;
 		begins_anew(thread);
 		if (filter_comm_on && !with_children && !task_wanted(task, true)) {
-			had_cpu(thread, task, now, true);
+			had_cpu(thread, (void *)thread->rq, now, false);
 			ran(thread, slot, (u64)task, now, true);
 			leaves(thread, slot, task, now, 4);
 			return 0;
@@ -197,7 +198,7 @@ SEC("tp_btf/sched_process_exec") int sched_process_exec_btf(u64 *ctx)
 		return 0;
 	thread->mode = ON;
 	thread->call = with_calls ? BIRTH : NONE;
-	has_cpu(thread, task, true);
+	has_cpu(thread, run_queue(task, false), false);
 	publish(tid, slot);
 	return 0;
 }
@@ -358,7 +359,7 @@ SEC("iter/task") int begin_threads(struct bpf_iter__task *ctx)
 		return 0;
 	if (runs_now(more)) {
 		thread->mode = ON;
-		has_cpu(thread, task, true);
+		has_cpu(thread, run_queue(task, false), false);
 		return 0;
 	}
 	u64 number = 0;
@@ -370,7 +371,7 @@ SEC("iter/task") int begin_threads(struct bpf_iter__task *ctx)
 		struct at at = {};
 		describe_wait(thread, task, state, false);
 		/* Nothing in its program changes as long as it sleeps, so that user space may walk its stack. */
-		if (want_user && task->mm && !(thread->flags & 1) && begin_walk(&at, registers(task))) {
+		if (want_user && BPF_CORE_READ(task, mm) && !(thread->flags & 1) && begin_walk(&at, registers(task))) {
 			thread->asleep[1] = at.sp;
 			thread->asleep[2] = at.pointer;
 			thread->asleep[3] = at.link;
@@ -405,7 +406,7 @@ SEC("iter/task") int end_threads(struct bpf_iter__task *ctx)
 	if (mode == ON || (runs_now(more) && mode != BLOCKED)) {
 		if (thread->call == UNSEEN)
 			thread->call = NONE;
-		had_cpu(thread, task, now, false);
+		had_cpu(thread, (void *)thread->rq, now, false);
 		ran(thread, slot, (u64)task, now, thread->call != NONE);
 		mode = ON;
 	} else {

@@ -82,10 +82,15 @@ pub(super) fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable
         ("running_stacks", running::room(host).saturating_mul(2)),
     ];
     let bytes = include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/response/response.bpf.o"));
+    globals.extend([
+        Global::u32("room_threads", room.threads),
+        Global::u32("room_cells", room.cells),
+        Global::u32("room_spreads", room.spreads),
+    ]);
     globals.push(Global::u32("with_marks", u32::from(pair.is_some())));
     globals.extend(pair.iter().flat_map(Pair::globals));
     let mut object = kernel.load(bytes, globals, &sizes)?;
-    kernel::fill_free_lists(&mut object, room)?;
+    kernel::fill_free_lists(&mut object, kernel)?;
     attach(&mut object, kernel, &settings)?;
     let running_code = Running::begin(&mut object, host);
     let watching = Watching::new(settings.calls);

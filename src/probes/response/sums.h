@@ -100,18 +100,54 @@ static __noinline u64 keep(struct stack *stack)
 }
 
 /* The same for the stacks at hand. Not static: the kernel verifies such a function once, and not at each place that it is called from. */
+#define NAMED_AT_ONCE 16
+__noinline u64 name_part(u32 which, u32 from, u64 hash)
+{
+	struct stack *stack = bpf_map_lookup_elem(&scratch, &which);
+	u64 at = from;
+
+	/* The verifier is to see the bound of what is reckoned with. */
+	asm volatile("" : "+r"(at));
+	if (!stack || at > DEPTH - NAMED_AT_ONCE)
+		return hash;
+	for (int i = 0; i < NAMED_AT_ONCE && stack->ips[at + i]; i++)
+		hash = mix(hash, stack->ips[at + i]);
+	return hash;
+}
+
+/* Its whole part, and what is left of it: the last part begins within the one before. */
 __noinline u64 name_at_hand(u32 which)
 {
 	struct stack *stack = bpf_map_lookup_elem(&scratch, &which);
+	u64 hash = NO_WORDS;
 
-	return stack ? name_of(stack) : 0;
+	for (int from = 0; stack && from < DEPTH - NAMED_AT_ONCE && stack->ips[from]; from += NAMED_AT_ONCE)
+		hash = name_part(which, from, hash);
+	if (stack && stack->ips[DEPTH - NAMED_AT_ONCE])
+		hash = name_part(which, DEPTH - NAMED_AT_ONCE, hash);
+	return (hash & ~3ULL) | 2;
 }
 
 __noinline u64 keep_at_hand(u32 which)
 {
 	struct stack *stack = bpf_map_lookup_elem(&scratch, &which);
 
-	return stack ? keep_as(stack, name_of(stack)) : MISSING;
+	return stack ? keep_as(stack, name_at_hand(which)) : MISSING;
+}
+
+/* Where the highest bit is, of what is less than 2^63; without branches, of each of which the verifier goes both ways. */
+static __always_inline u64 highest_bit(u64 of)
+{
+	u64 at = 0;
+
+#pragma unroll
+	for (int bits = 5; bits > 0; bits--) {
+		/* All ones where it is more than its lower half can hold. */
+		u64 more = (((1ULL << (1 << bits)) - 1 - of) >> 63) << bits;
+		at |= more;
+		of >>= more;
+	}
+	return at | of >> 1;
 }
 
 __noinline int spread_add(u32 at, u64 ns)
@@ -120,9 +156,10 @@ __noinline int spread_add(u32 at, u64 ns)
 
 	if (!known)
 		return 0;
-	u64 bucket = 0;
+	/* As by hist_slot(): eight for each power of two, the first one for all that is less than 256. */
+	u64 bucket = 0, top = highest_bit(ns);
 	if (ns >= 256)
-		bucket = hist_slot(ns) - hist_slot(256) + 1;
+		bucket = ((top - 8) << 3) + ((ns >> (top - 3)) & 7) + 1;
 	if (bucket >= BUCKETS)
 		bucket = BUCKETS - 1;
 	known->buckets[bucket].count++;
@@ -152,13 +189,16 @@ static __always_inline void cell_add_open(struct cell *cell, u64 ns, u64 now)
 	cell->open_at = now - ns;
 }
 
-/* Makes a cell. Out of line: it runs once for each kind of thing that a thread does. */
-static __noinline u32 make_cell(struct thread *thread, u64 slot, struct key *key, u64 tag, u64 file)
+/* Makes the cell that a thread wants. Out of line: it runs once for each kind of thing that a thread does. */
+__noinline u32 make_cell(u32 slot, u64 tag, u64 file)
 {
 	struct name name = { .slot = slot, .tag = tag };
 	u32 *known = bpf_map_lookup_elem(&names, &name), at = 0, spread = 0;
-	u32 type = key->kind & 0xff;
+	struct thread *thread = bpf_map_lookup_elem(&threads, &slot);
 
+	if (!thread)
+		return 0;
+	u32 type = thread->wanted.kind & 0xff;
 	if (known)
 		return *known;
 	if (bpf_map_pop_elem(&free_cells, &at) || !at) {
@@ -176,7 +216,7 @@ static __noinline u32 make_cell(struct thread *thread, u64 slot, struct key *key
 	}
 	cell->slot = slot;
 	cell->tag = tag;
-	cell->key = *key;
+	cell->key = thread->wanted;
 	if (file) {
 		struct file *opened = (void *)file;
 		const unsigned char *text = BPF_CORE_READ(opened, f_path.dentry, d_name.name);
@@ -198,7 +238,8 @@ static __always_inline struct cell *cell_of(struct thread *thread, u64 slot, str
 
 	struct cached *cached = &thread->cache[tag & (CACHED - 1)];
 	if (cached->tag != tag || !cached->cell) {
-		u32 made = make_cell(thread, slot, key, tag, file);
+		thread->wanted = *key;
+		u32 made = make_cell(slot, tag, file);
 		if (!made)
 			return NULL;
 		cached->tag = tag;

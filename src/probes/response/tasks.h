@@ -16,6 +16,7 @@ const volatile u8 call_traits[CALLS] = {}; /* bits: see the next */
 #define IS_POLL 32
 #define IS_SELECT 64
 
+#define EXITING 4 /* flag of a task: its memory is given back, or will be */
 #define DEAD 0x80
 #define STATES 0x940f /* bits of a sleeping task that tell why: S, D, T, t, NOLOAD, RTLOCK, FROZEN */
 #define ONE_IN 256 /* short waits of a thread whose stack is taken */
@@ -68,8 +69,13 @@ static __noinline void account(struct task_struct *task, u64 *into)
 	account_by(task, into, true);
 }
 
+/* The run queue of a task that has a CPU, if it keeps what is asked of it below. */
 static __always_inline struct rq___taken *run_queue(struct task_struct *task, const bool direct)
 {
+	struct rq___taken *rq = NULL;
+
+	if (!bpf_core_field_exists(rq->prev_steal_time_rq) && !bpf_core_field_exists(rq->prev_irq_time))
+		return NULL;
 	if (!bpf_core_field_exists(task->se.cfs_rq))
 		return NULL;
 	struct cfs_rq *cfs_rq = READ(task, se.cfs_rq);
@@ -77,13 +83,8 @@ static __always_inline struct rq___taken *run_queue(struct task_struct *task, co
 }
 
 /* The task has a CPU from now on. */
-static __always_inline void has_cpu(struct thread *thread, struct task_struct *task, const bool direct)
+static __always_inline void has_cpu(struct thread *thread, struct rq___taken *rq, const bool direct)
 {
-	struct rq___taken *rq = NULL;
-
-	if (!bpf_core_field_exists(rq->prev_steal_time_rq) && !bpf_core_field_exists(rq->prev_irq_time))
-		return;
-	rq = run_queue(task, direct);
 	thread->rq = (u64)rq;
 	if (!rq)
 		return;
@@ -101,16 +102,12 @@ static __always_inline u64 grown(u64 now, u64 before, u64 most)
 	return ns < most ? ns : most;
 }
 
-/* It had it until now: what of that time the run queue's clock leaves out, and the task's run time with it. Not direct, it is
- * the queue that it came in by: the task may be on another one by now. */
-static __always_inline void had_cpu(struct thread *thread, struct task_struct *task, u64 now, const bool direct)
+/* It had it until now: what of that time the run queue's clock leaves out, and the task's run time with it. Of a task that may be on
+ * another queue by now it is the one that it came in by. */
+static __always_inline void had_cpu(struct thread *thread, struct rq___taken *rq, u64 now, const bool direct)
 {
-	struct rq___taken *rq = NULL;
-
-	if (!bpf_core_field_exists(rq->prev_steal_time_rq) && !bpf_core_field_exists(rq->prev_irq_time))
-		return;
 	u64 most = now > thread->on_since ? now - thread->on_since : 0;
-	rq = direct ? run_queue(task, true) : (void *)thread->rq;
+
 	if (!rq || (u64)rq != thread->rq || thread->mode != ON)
 		return;
 	thread->rq = 0;
@@ -144,7 +141,7 @@ static __always_inline bool is_throttled(struct task_struct *task)
 		return more->throttled;
 	if (!bpf_core_field_exists(task->se.cfs_rq))
 		return false;
-	struct cfs_rq___bandwidth *cfs_rq = (void *)task->se.cfs_rq;
+	struct cfs_rq___bandwidth *cfs_rq = (void *)BPF_CORE_READ(task, se.cfs_rq);
 	return bpf_core_field_exists(cfs_rq->throttle_count) && BPF_CORE_READ(cfs_rq, throttle_count) > 0;
 }
 
@@ -152,7 +149,7 @@ static __always_inline void note_throttle(struct thread *thread, struct task_str
 {
 	if (!bpf_core_field_exists(task->se.cfs_rq))
 		return;
-	struct cfs_rq *cfs_rq = task->se.cfs_rq;
+	struct cfs_rq *cfs_rq = BPF_CORE_READ(task, se.cfs_rq);
 	thread->cfs_rq = (u64)cfs_rq;
 	thread->throttled_before = throttled_time(cfs_rq);
 }

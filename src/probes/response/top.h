@@ -58,8 +58,28 @@ static __always_inline bool wants_top(struct thread *thread)
 	return thread->waits < EARLY_WAITS || !(thread->waits & (ONE_TOP_IN - 1)) || thread->long_calls & bit_of_call(thread);
 }
 
+/* Makes words of the top at hand 0 that are no address near the code, and goes on with the name of all. */
+#define TOP_AT_ONCE 8
+__noinline u64 name_top_part(u32 from, u64 ip, u64 hash)
+{
+	u32 zero = 0;
+	struct top *top = bpf_map_lookup_elem(&top_at_hand, &zero);
+	u64 at = from;
+
+	asm volatile("" : "+r"(at));
+	if (!top || at > TOP - TOP_AT_ONCE)
+		return hash;
+	for (int i = 0; i < TOP_AT_ONCE; i++) {
+		/* Without a branch, since each would be verified in each turn: all ones where it is near. */
+		u64 far = (top->words[at + i] - ip + NEAR) / (2 * NEAR);
+		top->words[at + i] &= ((far | -far) >> 63) - 1;
+		hash = mix(hash, top->words[at + i]);
+	}
+	return hash;
+}
+
 /* Keeps the top of the stack of the task that runs now, and returns its name; 0 if it cannot. */
-static __noinline u64 keep_top(u64 ip, u64 sp)
+__noinline u64 keep_top(u64 ip, u64 sp)
 {
 	u32 zero = 0;
 	struct top *top = bpf_map_lookup_elem(&top_at_hand, &zero);
@@ -67,12 +87,8 @@ static __noinline u64 keep_top(u64 ip, u64 sp)
 	if (!top || bpf_probe_read_user(top->words, sizeof(top->words), (void *)sp))
 		return 0;
 	u64 hash = mix(NO_WORDS, sp);
-	for (int i = 0; i < TOP; i++) {
-		/* Without a branch, since each would be verified in each turn: all ones where it is near. */
-		u64 far = (top->words[i] - ip + NEAR) / (2 * NEAR);
-		top->words[i] &= ((far | -far) >> 63) - 1;
-		hash = mix(hash, top->words[i]);
-	}
+	for (int from = 0; from < TOP; from += TOP_AT_ONCE)
+		hash = name_top_part(from, ip, hash);
 	top->sp = sp;
 	hash |= 2;
 	if (!bpf_map_lookup_elem(&tops, &hash) && bpf_map_update_elem(&tops, &hash, top, BPF_ANY))

@@ -73,52 +73,66 @@ static __always_inline u32 v8_length(u64 text)
 	return length;
 }
 
-/* What became of a text. */
-enum v8_text { V8_NO_TEXT, V8_HAS_TEXT, V8_NOT_READ };
+/* What became of a text; the last one: it is of other ones. */
+enum v8_text { V8_NO_TEXT, V8_HAS_TEXT, V8_NOT_READ, V8_GOES_ON };
 
-/* Puts the end of a text into the name at hand, if its letters have one byte each. Not static, and so verified once, and not for each
- * place that a text is looked for; such take numbers only on old kernels. */
-__noinline int read_v8_text(u32 tgid, u64 text, u32 is_file)
+/* Puts the end of the text at hand into the name at hand, if it is in one piece and its letters have one byte each, or goes on to one that it
+ * is of. Not static, and so verified once, and not for each turn and each place that a text is looked for; such take numbers only on old
+ * kernels. */
+__noinline int read_v8_piece(u32 tgid, u32 is_file)
 {
 	struct v8 *v8 = bpf_map_lookup_elem(&v8s, &tgid);
 	u32 zero = 0;
 	struct name_at_hand *at_hand = bpf_map_lookup_elem(&function_name_at_hand, &zero);
-	u64 from = 0;
-	u32 length = v8_length(text);
-	bool is_part = false;
 
 	if (!v8 || !at_hand)
 		return V8_NOT_READ;
+	u64 text = at_hand->text, type = v8_type(text);
+	if (type == V8_NO_TYPE)
+		return is_v8_object(text) ? V8_NOT_READ : V8_NO_TEXT;
+	if (type >= v8->first_other || !at_hand->length)
+		return V8_NO_TEXT;
+	u64 kind = type & V8_KINDS;
+	if (kind == V8_IN_ONE_PIECE) {
+		char *to = is_file ? at_hand->name.file : at_hand->name.name;
+		if (!(type & V8_ONE_BYTE))
+			return V8_HAS_TEXT;
+		return read_end_of_text(text - 1 + V8_TEXT + at_hand->from, at_hand->length, to) ? V8_HAS_TEXT : V8_NOT_READ;
+	}
+	if (kind != V8_OF_TWO && kind != V8_PART && kind != V8_ALIAS)
+		return V8_HAS_TEXT;
+	at_hand->text = v8_field(text, V8_FIRST);
+	u64 second = v8_field(text, V8_SECOND);
+	if (kind == V8_PART) {
+		at_hand->from += second >> 32;
+		at_hand->is_part = true;
+	}
+	if (kind == V8_OF_TWO) {
+		/* Of what was put together in one piece the second is empty. */
+		if (v8_length(second))
+			at_hand->text = second;
+		if (!at_hand->is_part)
+			at_hand->length = v8_length(at_hand->text);
+	}
+	return V8_GOES_ON;
+}
+
+/* The same of a text, in one piece or not. */
+__noinline int read_v8_text(u32 tgid, u64 text, u32 is_file)
+{
+	u32 zero = 0;
+	struct name_at_hand *at_hand = bpf_map_lookup_elem(&function_name_at_hand, &zero);
+
+	if (!at_hand)
+		return V8_NOT_READ;
+	at_hand->text = text;
+	at_hand->length = v8_length(text);
+	at_hand->from = at_hand->is_part = 0;
 	/* A name that V8 has made up (`module.exports.handle`) is of many texts, the last one in the first. */
 	for (int i = 0; i < 8; i++) {
-		u64 type = v8_type(text);
-		if (type == V8_NO_TYPE)
-			return is_v8_object(text) ? V8_NOT_READ : V8_NO_TEXT;
-		if (type >= v8->first_other || !length)
-			return V8_NO_TEXT;
-		u64 kind = type & V8_KINDS;
-		if (kind == V8_IN_ONE_PIECE) {
-			char *to = is_file ? at_hand->name.file : at_hand->name.name;
-			if (!(type & V8_ONE_BYTE))
-				return V8_HAS_TEXT;
-			return read_end_of_text(text - 1 + V8_TEXT + from, length, to) ? V8_HAS_TEXT : V8_NOT_READ;
-		}
-		u64 first = v8_field(text, V8_FIRST);
-		if (kind == V8_OF_TWO) {
-			u64 second = v8_field(text, V8_SECOND);
-			/* Of what was put together in one piece the second is empty. */
-			text = v8_length(second) ? second : first;
-			if (!is_part)
-				length = v8_length(text);
-		} else if (kind == V8_PART) {
-			from += v8_field(text, V8_SECOND) >> 32;
-			is_part = true;
-			text = first;
-		} else if (kind == V8_ALIAS) {
-			text = first;
-		} else {
-			return V8_HAS_TEXT;
-		}
+		int found = read_v8_piece(tgid, is_file);
+		if (found != V8_GOES_ON)
+			return found;
 	}
 	return V8_HAS_TEXT;
 }
@@ -188,6 +202,14 @@ static __always_inline u64 v8_shared_at(struct v8 *v8, u64 pointer)
 	return v8_type(shared) == v8->type_of_shared ? shared : 0;
 }
 
+/* The same of a process; not static, as above. */
+__noinline u64 v8_shared_in(u32 tgid, u64 pointer)
+{
+	struct v8 *v8 = bpf_map_lookup_elem(&v8s, &tgid);
+
+	return v8 ? v8_shared_at(v8, pointer) : 0;
+}
+
 /* The function of the frame at a frame pointer, as a word for a stack; 0 if it is none of JavaScript, or of no process. */
 __noinline u64 v8_function(u32 tgid, u64 pointer)
 {
@@ -211,16 +233,15 @@ __noinline u64 v8_function(u32 tgid, u64 pointer)
 __noinline u64 v8_frame_from(u32 tgid, u64 from)
 {
 	u64 words[V8_WORDS] = {}, tried = 0;
-	struct v8 *v8 = bpf_map_lookup_elem(&v8s, &tgid);
 
-	if (!v8 || bpf_probe_read_user(words, sizeof(words), (void *)from))
+	if (bpf_probe_read_user(words, sizeof(words), (void *)from))
 		return 0;
 	for (int i = 0; i < V8_WORDS; i++) {
 		/* Frames lie outwards of what leads to them, and not far. */
 		u64 far = words[i] - (from + i * sizeof(u64));
 		if (far >= V8_FARTHEST || words[i] & 7)
 			continue;
-		if (v8_shared_at(v8, words[i]))
+		if (v8_shared_in(tgid, words[i]))
 			return words[i];
 		tried++;
 	}

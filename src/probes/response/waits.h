@@ -32,7 +32,7 @@ static __always_inline void comes_in(struct thread *thread, u64 slot, struct tas
 		thread->on_since = now;
 		thread->ran_before = run_time(next, true);
 		account(next, thread->before);
-		has_cpu(thread, next, true);
+		has_cpu(thread, run_queue(next, false), false);
 		return;
 	}
 	thread->off += ns;
@@ -79,7 +79,7 @@ static __always_inline void comes_in(struct thread *thread, u64 slot, struct tas
 	thread->ran_before = run_time(next, true);
 	thread->mode = ON;
 	thread->on_since = now;
-	has_cpu(thread, next, true);
+	has_cpu(thread, run_queue(next, true), true);
 	if (with_together)
 		counts_as(thread, RUNS | ABLE, now);
 }
@@ -100,10 +100,10 @@ static __always_inline bool sent_to_disk(struct thread *thread)
 static __always_inline bool locks_file(struct thread *thread, struct task_struct *task, u64 of)
 {
 	struct inode *inode = (void *)of;
-	struct mm_struct___lock *mm = (void *)task->mm;
 
 	if (of && thread->lock == (u64)&inode->i_rwsem)
 		return true;
+	struct mm_struct___lock *mm = (void *)BPF_CORE_READ(task, mm);
 	thread->object[0] = mm && bpf_core_field_exists(mm->mmap_lock) && thread->lock == (u64)&mm->mmap_lock ? 1 : 0;
 	thread->object[1] = thread->object[2] = 0;
 	thread->file = 0;
@@ -132,7 +132,7 @@ static __always_inline void describe_wait(struct thread *thread, struct task_str
 		flags |= KERNEL_THREAD;
 		call = NONE;
 	} else if (traits(call) & TAKES_FD) {
-		struct opened *file = opened(thread, (u64)task, thread->argument & 0xffffffff, true);
+		struct opened *file = opened(thread, (u64)task, thread->argument & 0xffffffff, own);
 		class = file->class;
 		inode = file->inode;
 		thread->object[0] = file->object[0];
@@ -200,7 +200,7 @@ static __always_inline void take_user_stack(u64 *ctx, struct thread *thread, str
 {
 	u32 zero = 0;
 
-	if (!want_user || !prev->mm || (thread->flags & 1))
+	if (!want_user || prev->flags & EXITING || (thread->flags & 1))
 		return;
 	if (!(thread->long_calls & bit_of_call(thread)) && (thread->waits & (ONE_IN - 1)) && (with_marks || thread->waits >= EARLY_STACKS))
 		return;

@@ -57,6 +57,13 @@ struct {
 #define WALK_DEPTH 80
 #define MOST_FUNCTIONS 64
 #define MOST_TRIED 128
+/* Functions of JavaScript, each with the frame pointer beside which it stands; 0: no more. */
+struct functions {
+	struct {
+		u64 pointer;
+		u64 function;
+	} list[MOST_FUNCTIONS];
+};
 struct frame_asked {
 	u64 ids; /* process << 32; 1: the place is executed, and not returned to; 2: the thread is on a CPU */
 	u64 process_born;
@@ -67,10 +74,7 @@ struct frame_asked {
 	u64 link;
 	u64 name; /* of the stack that user space completes; 0: it is none's */
 	u64 so_far[WALK_DEPTH + 1]; /* which ends with that place */
-	struct {
-		u64 pointer;
-		u64 function;
-	} functions[MOST_FUNCTIONS]; /* of JavaScript, each with the frame pointer beside which it stands; 0: of none */
+	struct functions functions;
 	u64 size; /* of the user stack, from the chunk on in which the frame begins */
 	u8 stack[STACK_BYTES];
 };
@@ -165,22 +169,62 @@ static __always_inline u64 name_to_come(struct at *at, u64 now, u64 ids)
 	return mix(now, ids) | 3;
 }
 
-/* The first frame pointer that stands beside a function of JavaScript, in the register or on the stack; 0: there is none. */
+/* The first frame pointer on some part of the stack that stands beside a function of JavaScript; if none does, how many might have. */
+#define V8_PARTS 8
+__noinline u64 v8_frame_among(u32 tgid, u64 from, u64 tried)
+{
+	for (int i = 0; i < STACK_BYTES / sizeof(u64) / V8_WORDS / V8_PARTS && tried < MOST_TRIED; i++) {
+		u64 found = v8_frame_from(tgid, from + i * V8_WORDS * sizeof(u64));
+		if (found > V8_WORDS)
+			return found;
+		tried += found;
+	}
+	return tried;
+}
+
+/* The first one, in the register or on the stack; 0: there is none. */
 __noinline u64 first_v8_frame(u32 tgid, u64 pointer, u64 sp)
 {
 	u64 tried = 0;
 
 	if (v8_function(tgid, pointer))
 		return pointer;
-	for (int i = 0; i < STACK_BYTES / sizeof(u64) / V8_WORDS; i++) {
-		u64 found = v8_frame_from(tgid, sp + i * V8_WORDS * sizeof(u64));
-		if (found > V8_WORDS)
+	for (int i = 0; i < V8_PARTS && tried < MOST_TRIED; i++) {
+		u64 found = v8_frame_among(tgid, sp + i * STACK_BYTES / V8_PARTS, tried);
+		if (found >= MOST_TRIED + V8_WORDS)
 			return found;
-		tried += found;
-		if (tried >= MOST_TRIED)
-			break;
+		tried = found;
 	}
 	return 0;
+}
+
+/* Those of the thread that goes to sleep, and of one that is sampled. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 2);
+	__type(key, u32);
+	__type(value, struct functions);
+} functions_at_hand SEC(".maps");
+
+/* Looks up some functions of JavaScript, from the frame at a frame pointer on, and returns the next one's. */
+#define LOOKED_UP_AT_ONCE 8
+__noinline u64 look_up_some(u32 which, u32 from, u32 tgid, u64 pointer)
+{
+	struct functions *functions = bpf_map_lookup_elem(&functions_at_hand, &which);
+	u64 at = from;
+
+	asm volatile("" : "+r"(at));
+	if (!functions || at > MOST_FUNCTIONS - LOOKED_UP_AT_ONCE)
+		return 0;
+	for (int i = 0; i < LOOKED_UP_AT_ONCE; i++) {
+		functions->list[at + i].pointer = pointer;
+		if (!pointer)
+			break;
+		functions->list[at + i].function = v8_function(tgid, pointer);
+		u64 caller = word_at(pointer);
+		pointer = caller > pointer ? caller : 0;
+	}
+	return pointer;
 }
 
 /* Looks up functions of JavaScript for frames that only user space will come to: from the first frame pointer on that stands beside one, in
@@ -188,15 +232,18 @@ __noinline u64 first_v8_frame(u32 tgid, u64 pointer, u64 sp)
 static __noinline void look_up_functions(struct frame_asked *frame, struct at *at)
 {
 	u64 pointer = first_v8_frame(at->v8, at->pointer, at->sp);
+	u32 which = at->is_running;
 
-	for (int i = 0; i < MOST_FUNCTIONS; i++) {
-		frame->functions[i].pointer = pointer;
+	for (int from = 0; from < MOST_FUNCTIONS; from += LOOKED_UP_AT_ONCE) {
+		u64 next = look_up_some(which, from, at->v8, pointer);
+		/* Without one the end was written. */
 		if (!pointer)
-			return;
-		frame->functions[i].function = v8_function(at->v8, pointer);
-		u64 caller = word_at(pointer);
-		pointer = caller > pointer ? caller : 0;
+			break;
+		pointer = next;
 	}
+	struct functions *functions = bpf_map_lookup_elem(&functions_at_hand, &which);
+	if (functions)
+		bpf_probe_read_kernel(&frame->functions, sizeof(frame->functions), functions);
 }
 
 /* Sends the frame that the walk has come to, and returns the name of its stack, which user space completes; 0 if it has none. */
@@ -227,7 +274,7 @@ static __noinline u64 ask_step(struct stack *so_far, struct at *at, struct threa
 		frame->size += CHUNK;
 	}
 	u64 name = frame->name = name_to_come(at, now, ids);
-	frame->functions[0].pointer = 0;
+	frame->functions.list[0].pointer = 0;
 	if (at->v8 && name)
 		look_up_functions(frame, at);
 	bpf_ringbuf_submit(frame, NO_WAKEUP);
@@ -303,17 +350,29 @@ __noinline int walk_on(u32 is_running, u32 i)
 	return take_step(at, step, is_called) ? 0 : NO_WAY;
 }
 
+/* Some places of a walk: the number of the one at which it ends, with why above that, or of the next one. */
+#define WALKED_AT_ONCE 10
+#define WHY_AT 8
+__noinline int walk_some(u32 is_running, u32 from)
+{
+	for (u32 i = 0; i < WALKED_AT_ONCE; i++) {
+		u32 flags = walk_on(is_running, from + i);
+		if (flags)
+			return flags << WHY_AT | (from + i);
+	}
+	return from + WALKED_AT_ONCE;
+}
+
 /* The stack of the program by its tables, as far as these lead and there is room, and its name; 0 if it cannot be walked. */
 static __noinline u64 walk(struct stack *stack, struct at *at)
 {
-	u32 flags = 0, is_running = at->is_running, turn;
+	u32 flags = 0, is_running = at->is_running, turn = 0;
 
-	for (turn = 0; turn < WALK_DEPTH; turn++) {
-		flags = walk_on(is_running, turn);
-		if (flags)
-			break;
+	for (int i = 0; i < WALK_DEPTH && !flags; i += WALKED_AT_ONCE) {
+		turn = walk_some(is_running, i);
+		flags = turn >> WHY_AT;
 	}
-	bool is_called = turn > 0;
+	bool is_called = turn & ((1 << WHY_AT) - 1);
 	if (flags & NOT_KNOWN) {
 		at->asks = is_called ? ASKS : ASKS | ASKS_EXECUTED;
 		return 0;
