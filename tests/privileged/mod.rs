@@ -98,6 +98,7 @@ mod quiet;
 mod real_programs;
 mod requests;
 mod response;
+mod response_cost;
 mod response_go;
 mod response_java;
 mod response_locks;
