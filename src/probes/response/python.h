@@ -197,10 +197,10 @@ __noinline u64 python_frame_on(u32 tgid, u32 which, u32 i, u64 frame)
 	struct stack *code_at = bpf_map_lookup_elem(&python_code_at_hand, &zero);
 
 	asm volatile("" : "+r"(turn));
-	if (!python || !stack || !read || !code_at || turn >= PYTHON_DEPTH)
+	if (!stack || turn >= PYTHON_DEPTH)
 		return 0;
 	stack->ips[turn] = 0;
-	if (!frame)
+	if (!python || !read || !code_at || !frame)
 		return 0;
 	if (bpf_probe_read_user(read, FRAME_BYTES, (void *)frame)) {
 		stack->ips[turn] = INTERPRETED_CUT;

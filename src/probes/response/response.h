@@ -171,9 +171,7 @@ struct thread {
 	u64 lock; /* of the kernel, that it has begun to wait for; 0: none */
 	u64 id; /* of a request that may move to another thread */
 	u64 interpreter; /* what an interpreter of Python, or a machine of Java, keeps of it */
-	/* Functions that are verified once take numbers alone: the task of the event under way, and of what a cell is to be made. */
-	u64 task;
-	struct key wanted;
+	u64 task; /* of the event under way: functions that are verified once take numbers alone */
 	u64 looked_for; /* when a machine of Java was asked last which thread of its own it is */
 	/* Of the first thread of a process with several: how many of them run, and how many run or could; and of each as which it is
 	 * counted. */

@@ -99,7 +99,8 @@ static __noinline u64 keep(struct stack *stack)
 	return keep_as(stack, name_of(stack));
 }
 
-/* The same for the stacks at hand. Not static: the kernel verifies such a function once, and not at each place that it is called from. */
+/* Goes on with the name of a stack at hand; the lowest bit says that it did not come to the end. Not static: the kernel verifies such a function
+ * once, and not at each place that it is called from. */
 #define NAMED_AT_ONCE 16
 __noinline u64 name_part(u32 which, u32 from, u64 hash)
 {
@@ -109,25 +110,33 @@ __noinline u64 name_part(u32 which, u32 from, u64 hash)
 	/* The verifier is to see the bound of what is reckoned with. */
 	asm volatile("" : "+r"(at));
 	if (!stack || at > DEPTH - NAMED_AT_ONCE)
-		return hash;
-	for (int i = 0; i < NAMED_AT_ONCE && stack->ips[at + i]; i++)
+		return hash & ~1ULL;
+	for (int i = 0; i < NAMED_AT_ONCE; i++) {
+		/* What comes behind it is of another stack. */
+		if (!stack->ips[at + i])
+			return hash & ~1ULL;
 		hash = mix(hash, stack->ips[at + i]);
-	return hash;
+	}
+	return hash | 1;
 }
 
-/* Its whole part, and what is left of it: the last part begins within the one before. */
+/* The name of a stack at hand. The last part begins within the one before, so that a word counts twice. */
 __noinline u64 name_at_hand(u32 which)
 {
-	struct stack *stack = bpf_map_lookup_elem(&scratch, &which);
 	u64 hash = NO_WORDS;
 
-	for (int from = 0; stack && from < DEPTH - NAMED_AT_ONCE && stack->ips[from]; from += NAMED_AT_ONCE)
+	bool goes_on = true;
+
+	for (int from = 0; from < DEPTH - NAMED_AT_ONCE && goes_on; from += NAMED_AT_ONCE) {
 		hash = name_part(which, from, hash);
-	if (stack && stack->ips[DEPTH - NAMED_AT_ONCE])
+		goes_on = hash & 1;
+	}
+	if (goes_on)
 		hash = name_part(which, DEPTH - NAMED_AT_ONCE, hash);
 	return (hash & ~3ULL) | 2;
 }
 
+/* Puts it into the table, unless it is there, and returns its name. */
 __noinline u64 keep_at_hand(u32 which)
 {
 	struct stack *stack = bpf_map_lookup_elem(&scratch, &which);
@@ -189,8 +198,8 @@ static __always_inline void cell_add_open(struct cell *cell, u64 ns, u64 now)
 	cell->open_at = now - ns;
 }
 
-/* Makes the cell that a thread wants. Out of line: it runs once for each kind of thing that a thread does. */
-__noinline u32 make_cell(u32 slot, u64 tag, u64 file)
+/* Makes a cell, without its key. Out of line: it runs once for each kind of thing that a thread does. */
+__noinline u32 make_cell(u32 slot, u64 tag, u32 type, u64 file)
 {
 	struct name name = { .slot = slot, .tag = tag };
 	u32 *known = bpf_map_lookup_elem(&names, &name), at = 0, spread = 0;
@@ -198,7 +207,6 @@ __noinline u32 make_cell(u32 slot, u64 tag, u64 file)
 
 	if (!thread)
 		return 0;
-	u32 type = thread->wanted.kind & 0xff;
 	if (known)
 		return *known;
 	if (bpf_map_pop_elem(&free_cells, &at) || !at) {
@@ -216,7 +224,6 @@ __noinline u32 make_cell(u32 slot, u64 tag, u64 file)
 	}
 	cell->slot = slot;
 	cell->tag = tag;
-	cell->key = thread->wanted;
 	if (file) {
 		struct file *opened = (void *)file;
 		const unsigned char *text = BPF_CORE_READ(opened, f_path.dentry, d_name.name);
@@ -238,12 +245,15 @@ static __always_inline struct cell *cell_of(struct thread *thread, u64 slot, str
 
 	struct cached *cached = &thread->cache[tag & (CACHED - 1)];
 	if (cached->tag != tag || !cached->cell) {
-		thread->wanted = *key;
-		u32 made = make_cell(slot, tag, file);
-		if (!made)
+		u32 made = make_cell(slot, tag, key->kind & 0xff, file);
+		struct cell *cell = bpf_map_lookup_elem(&cells, &made);
+		if (!made || !cell)
 			return NULL;
+		/* From the caller's own memory: another event of the thread may have come in between. */
+		cell->key = *key;
 		cached->tag = tag;
 		cached->cell = made;
+		return cell;
 	}
 	u32 at = cached->cell;
 	return bpf_map_lookup_elem(&cells, &at);

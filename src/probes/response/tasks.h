@@ -16,7 +16,6 @@ const volatile u8 call_traits[CALLS] = {}; /* bits: see the next */
 #define IS_POLL 32
 #define IS_SELECT 64
 
-#define EXITING 4 /* flag of a task: its memory is given back, or will be */
 #define DEAD 0x80
 #define STATES 0x940f /* bits of a sleeping task that tell why: S, D, T, t, NOLOAD, RTLOCK, FROZEN */
 #define ONE_IN 256 /* short waits of a thread whose stack is taken */

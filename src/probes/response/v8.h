@@ -76,8 +76,8 @@ static __always_inline u32 v8_length(u64 text)
 /* What became of a text; the last one: it is of other ones. */
 enum v8_text { V8_NO_TEXT, V8_HAS_TEXT, V8_NOT_READ, V8_GOES_ON };
 
-/* Puts the end of the text at hand into the name at hand, if it is in one piece and its letters have one byte each, or goes on to one that it
- * is of. Not static, and so verified once, and not for each turn and each place that a text is looked for; such take numbers only on old
+/* Puts the end of the text at hand into the name at hand, if it is in one piece and its letters have one byte each, or goes on to one that
+ * it is of. Not static, and so verified once, and not for each turn and each place that a text is looked for; such take numbers only on old
  * kernels. */
 __noinline int read_v8_piece(u32 tgid, u32 is_file)
 {

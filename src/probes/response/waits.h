@@ -200,9 +200,11 @@ static __always_inline void take_user_stack(u64 *ctx, struct thread *thread, str
 {
 	u32 zero = 0;
 
-	if (!want_user || prev->flags & EXITING || (thread->flags & 1))
+	if (!want_user || (thread->flags & 1))
 		return;
 	if (!(thread->long_calls & bit_of_call(thread)) && (thread->waits & (ONE_IN - 1)) && (with_marks || thread->waits >= EARLY_STACKS))
+		return;
+	if (!BPF_CORE_READ(prev, mm))
 		return;
 	struct stack *at_hand = bpf_map_lookup_elem(&scratch, &zero);
 	thread->user_stack = MISSING;

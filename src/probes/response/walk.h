@@ -9,8 +9,8 @@
 /* Tables can be read, and the registers are those that the tables know. */
 const volatile u32 with_steps = 1;
 
-/* From a place to its caller, whose frame is where its stack pointer will be. Words that are 0 or all ones choose, since each branch
- * would be verified anew in each turn. */
+/* From a place to its caller, whose frame is where its stack pointer will be. Words that are 0 or all ones choose,
+ * so that there is one way through. */
 struct step {
 	u64 of_sp; /* the frame is reckoned from the stack pointer */
 	u64 of_pointer; /* or from the frame pointer */
