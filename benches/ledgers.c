@@ -69,8 +69,8 @@ static void begins(void) { asked = now(); }
 static void ends(int of) { waited[of] += now() - asked; }
 #define WAITS(of, call) do { begins(); (void)!(call); ends(of); } while (0)
 
-/* What the kernel says of the thread so far: user and system time, waits for a CPU, and time on a CPU by perf's clock. */
-static void so_far(double of[4])
+/* What the kernel says of the thread so far: user and system time, and waits for a CPU. */
+static void so_far(double of[3])
 {
 	struct rusage used;
 	char path[64], text[128] = "";
@@ -85,10 +85,9 @@ static void so_far(double of[4])
 	of[0] = used.ru_utime.tv_sec + used.ru_utime.tv_usec * 1e-6;
 	of[1] = used.ru_stime.tv_sec + used.ru_stime.tv_usec * 1e-6;
 	of[2] = delay * 1e-9;
-	of[3] = on_a_cpu();
 }
 
-static __thread double before[4];
+static __thread double before[3];
 
 static void thread_begins(void)
 {
@@ -99,19 +98,18 @@ static void thread_begins(void)
 
 static void thread_ends(void)
 {
-	double after[4], whole = 0, life = now() - began, rest = life;
+	double after[3], whole = 0, life = now() - began, rest = life;
 
 	so_far(after);
 	for (int at = 0; at < 3; at++)
 		rest -= after[at] - before[at];
 	for (int at = 0; at < KINDS; at++)
 		whole += waited[at];
-	double waited_to_come_in = came_in(after[0] - before[0] + after[1] - before[1], after[3] - before[3], after[1] - before[1]);
 	pthread_mutex_lock(&adding);
 	lives += life;
 	user += after[0] - before[0];
-	sys += after[1] - before[1] - waited_to_come_in;
-	runnable += after[2] - before[2] + waited_to_come_in;
+	sys += after[1] - before[1];
+	runnable += after[2] - before[2];
 	for (int at = 0; at < KINDS && whole > 0 && rest > 0; at++)
 		sums[at] += waited[at] / whole * rest;
 	pthread_mutex_unlock(&adding);
@@ -119,6 +117,10 @@ static void thread_ends(void)
 
 static void told(void)
 {
+	double waited_to_come_in = came_in(user + sys, on_a_cpu(), sys);
+
+	sys -= waited_to_come_in;
+	runnable += waited_to_come_in;
 	printf("\nTRUTH {\"seconds\": %.6f, \"cpu.user\": %.6f, \"cpu.sys\": %.6f, \"runnable\": %.6f", lives, user, sys, runnable);
 	for (int at = 0; at < KINDS && kinds[at]; at++)
 		printf(", \"%s\": %.6f", kinds[at], sums[at]);
@@ -641,6 +643,7 @@ int main(int count, char **words)
 		signal(SIGCHLD, SIG_DFL);
 		length = atof(words[2]);
 		end_at = now() + length;
+		(void)on_a_cpu();
 		thread_begins();
 		if (one->of)
 			one->of();

@@ -10,11 +10,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* How long the thread was on a CPU since it asked first, in seconds by perf's clock. */
+/* How long all threads of the program were on a CPU since it asked first, in seconds by perf's clock. */
 static double on_a_cpu(void)
 {
-	static __thread int event = -1;
-	struct perf_event_attr attr = { .type = PERF_TYPE_SOFTWARE, .size = sizeof(attr), .config = PERF_COUNT_SW_TASK_CLOCK };
+	static int event = -1;
+	struct perf_event_attr attr = {
+		.type = PERF_TYPE_SOFTWARE, .size = sizeof(attr), .config = PERF_COUNT_SW_TASK_CLOCK, .inherit = 1
+	};
 	unsigned long long ns = 0;
 
 	if (event < 0)
