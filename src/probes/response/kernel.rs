@@ -26,7 +26,8 @@ pub(super) fn room(threads: u32) -> Room {
     let threads = threads.saturating_mul(4).clamp(512, 8192);
     Room {
         threads,
-        cells: threads.saturating_mul(16).clamp(16_384, 65_536),
+        // A thread that begins, works and ends makes a dozen calls of different kinds, and has sums of waits and their stacks beside.
+        cells: threads.saturating_mul(24).clamp(16_384, PLACES),
         spreads: threads.saturating_mul(2).clamp(2048, 8192),
     }
 }
