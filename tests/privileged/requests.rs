@@ -344,7 +344,8 @@ def work():
         mark("takes", number)
         time.sleep(0.06 if slow(number) else 0.02)
         mark("answers", number)
-worker = threading.Thread(target=work)
+# An error of the first thread ends the program, whatever the other one waits for.
+worker = threading.Thread(target=work, daemon=True)
 worker.start()
 for number in range(1, 41):
     mark("accepts", number, "/report" if slow(number) else "/cart")
