@@ -3,9 +3,10 @@
 use std::io::{self, Read as _};
 use std::sync::Arc;
 
+use aya::Btf;
 use aya::programs::Program;
 
-use super::{AttachPoint, Kernel, Object, error};
+use super::{Kernel, Object, error};
 use rdiag_model::{Reason, Unavailable};
 
 /// The function that stands for the list of tasks.
@@ -27,7 +28,7 @@ impl TaskIterator {
         let tasks = kernel.function(TASKS);
         // What comes now takes as much memory as the kernel's types, which are freed here if they have no other user.
         drop(kernel);
-        object.load_iterator_of(&tasks, program, "task")?;
+        object.load_iterator_of(&tasks.types(), program, "task")?;
         Ok(Self { object, program })
     }
 
@@ -40,14 +41,18 @@ impl TaskIterator {
 impl Object {
     /// Loads a program of the section `iter/KIND` (`task`, `bpf_map`), so that [`Self::iterate`] can run it.
     pub fn load_iterator(&mut self, kernel: &Kernel, program: &str, kind: &str) -> Result<(), Unavailable> {
-        self.load_iterator_of(&kernel.function(&format!("bpf_iter_{kind}")), program, kind)
+        self.load_iterator_of(&kernel.points(), program, kind)
     }
 
-    fn load_iterator_of(&mut self, list: &AttachPoint, program: &str, kind: &str) -> Result<(), Unavailable> {
-        let what = if kind == "task" { "the list of tasks" } else { kind };
+    fn load_iterator_of(&mut self, types: &Btf, program: &str, kind: &str) -> Result<(), Unavailable> {
+        let what = match kind {
+            "task" => "the list of tasks",
+            "bpf_map" => "the list of BPF maps",
+            other => other,
+        };
         match self.ebpf.program_mut(program) {
             Some(Program::Iter(iterator)) => iterator
-                .load(kind, &list.types())
+                .load(kind, types)
                 .map_err(|e| error::of_attempts(what, &[error::refusal(&e)], error::is_denied(&e))),
             _ => Err(Unavailable::new(Reason::Malformed, format!("the object has no iterator {program}"))),
         }

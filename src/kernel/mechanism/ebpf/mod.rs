@@ -33,6 +33,7 @@ pub use iterator::TaskIterator;
 pub use point::{Moments, Way};
 use types::AttachPoint;
 pub use types::KernelTypes;
+use types::TRACEPOINTS;
 
 use crate::host::Host;
 use crate::mechanism::btf::{FUNC, TYPEDEF};
@@ -142,7 +143,12 @@ impl Kernel {
 
     /// A tracepoint as something to attach to.
     fn tracepoint(&self, name: &str) -> AttachPoint {
-        self.types.point(TYPEDEF, &format!("btf_trace_{name}"))
+        self.types.point(TYPEDEF, &format!("{TRACEPOINTS}{name}"))
+    }
+
+    /// Types that have all tracepoints and iterators.
+    fn points(&self) -> Arc<Btf> {
+        self.types.points()
     }
 
     /// A function as something to attach to.

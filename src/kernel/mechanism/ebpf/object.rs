@@ -100,9 +100,7 @@ impl Object {
     pub fn prepare(&mut self, kernel: &Kernel, event: &str) -> Result<(), Unavailable> {
         self.first_of(
             event,
-            [("BTF tracepoint", &mut |ebpf: &mut Ebpf| {
-                btf_tracepoint(ebpf, event)?.load(event, &kernel.tracepoint(event).types())
-            })],
+            [("BTF tracepoint", &mut |ebpf: &mut Ebpf| btf_tracepoint(ebpf, event)?.load(event, &kernel.points()))],
         )
     }
 
@@ -169,7 +167,7 @@ impl Object {
                     let Program::BtfTracePoint(program) = by_name(ebpf, &format!("{program}_btf"))? else {
                         return Err(ProgramError::UnexpectedProgramType);
                     };
-                    program.load(event, &kernel.tracepoint(event).types())?;
+                    program.load(event, &kernel.points())?;
                     program.attach().map(drop)
                 }),
                 ("raw tracepoint", &mut |ebpf: &mut Ebpf| {

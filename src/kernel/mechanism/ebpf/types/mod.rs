@@ -7,6 +7,7 @@
 //! it is filler.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::{Arc, OnceLock};
 
 use aya::{Btf, Endianness};
 use object::{Object as _, ObjectSection as _};
@@ -20,9 +21,15 @@ const FILE: &str = "sys/kernel/btf/vmlinux";
 const RELOCATABLE: [u32; 8] =
     [btf::INT, btf::STRUCT, btf::UNION, btf::ENUM, btf::FWD, btf::TYPEDEF, btf::FLOAT, btf::ENUM64];
 
-/// The running kernel's types.
+/// What the names of the types of BTF tracepoints, and of the functions of iterators, begin with.
+pub(super) const TRACEPOINTS: &str = "btf_trace_";
+pub(super) const ITERATORS: &str = "bpf_iter_";
+/// `void *`, as long as each of the types that it stands before.
+const FILLER: [u32; 3] = [0, btf::PTR << 24, 0];
+
+/// The running kernel's types, and what [`KernelTypes::points`] has made of them.
 #[derive(Debug)]
-pub struct KernelTypes(Types);
+pub struct KernelTypes(Types, OnceLock<Arc<Btf>>);
 
 impl KernelTypes {
     /// Reads them.
@@ -31,7 +38,7 @@ impl KernelTypes {
         let types = Types::parse(bytes).ok_or_else(|| {
             Unavailable::new(Reason::Malformed, format!("/{FILE} is not written as it is known to rdiag"))
         })?;
-        Ok(Self(types))
+        Ok(Self(types, OnceLock::new()))
     }
 
     /// Those that the relocations of an object can be about, as BTF with numbers of its own: all that have the name of one
@@ -59,6 +66,24 @@ impl KernelTypes {
         part(&self.0, self.0.numbers().filter(is_wanted).collect())
     }
 
+    /// Types in which the loader finds the numbers of all BTF tracepoints and iterators by their names: one description for the programs of
+    /// them all, which takes as long to read as each one's.
+    pub(super) fn points(&self) -> Arc<Btf> {
+        let is_point = |number: &u32| {
+            let starts = |with: &[u8]| self.0.name(*number).is_some_and(|name| name.starts_with(with));
+            match self.0.kind(*number) {
+                Some(btf::TYPEDEF) => starts(TRACEPOINTS.as_bytes()),
+                Some(btf::FUNC) => starts(ITERATORS.as_bytes()),
+                _ => false,
+            }
+        };
+        let made = || {
+            let points = self.0.numbers().filter(is_point);
+            Arc::new(description(points.filter_map(|at| Some((at, self.0.kind(at)?, self.0.name(at)?)))))
+        };
+        Arc::clone(self.1.get_or_init(made))
+    }
+
     /// A type of this kind and name, as something to attach to.
     pub(super) fn point(&self, kind: u32, name: &str) -> AttachPoint {
         AttachPoint { kind, name: name.to_owned(), number: self.0.find(kind, name) }
@@ -81,13 +106,24 @@ impl AttachPoint {
 
     /// Types in which the loader finds the number by the name: all before it are `void *`. None if the kernel has no such type.
     pub(super) fn types(&self) -> Btf {
-        let Some(number) = self.number else { return Btf::new() };
-        let before = number.saturating_sub(1) as usize;
-        let mut words = [0, btf::PTR << 24, 0].repeat(before);
-        words.extend([1, self.kind << 24, 0]);
-        let strings = [b"\0", self.name.as_bytes(), b"\0"].concat();
-        Btf::parse(&btf::encode(&words, &strings), Endianness::default()).unwrap_or_default()
+        description(self.number.map(|number| (number, self.kind, self.name.as_bytes())).into_iter())
     }
+}
+
+/// Types with these numbers, kinds and names, in ascending order; all others before the last of them are `void *`.
+fn description<'n>(points: impl Iterator<Item = (u32, u32, &'n [u8])>) -> Btf {
+    let (mut words, mut strings) = (Vec::new(), vec![0]);
+    for (number, kind, name) in points {
+        let before = (number.saturating_sub(1) as usize).saturating_sub(words.len() / FILLER.len());
+        words.extend(FILLER.repeat(before));
+        words.extend([u32::try_from(strings.len()).unwrap_or(0), kind << 24, 0]);
+        strings.extend(name);
+        strings.push(0);
+    }
+    if words.is_empty() {
+        return Btf::new();
+    }
+    Btf::parse(&btf::encode(&words, &strings), Endianness::default()).unwrap_or_default()
 }
 
 /// The types that an object describes.

@@ -2,7 +2,7 @@ use aya_obj::btf::BtfKind;
 
 use super::*;
 
-const STRINGS: &[u8] = b"\0int\0task\0pid\0parent\0u64\0other\0far\0seen\0btf_trace_go\0run\0task___old\0";
+const STRINGS: &[u8] = b"\0int\0task\0pid\0parent\0u64\0other\0far\0seen\0btf_trace_go\0bpf_iter_run\0task___old\0";
 
 /// Where a name stands.
 fn at(name: &str) -> u32 {
@@ -29,13 +29,13 @@ fn words() -> Vec<u32> {
         &[at("u64"), info(btf::TYPEDEF, 0), 9],                                    // 8
         &[0, info(btf::INT, 0), 8, 64],                                            // 9
         &[at("btf_trace_go"), info(btf::TYPEDEF, 0), 6],                           // 10
-        &[at("run"), info(btf::FUNC, 1), 0],                                       // 11
+        &[at("bpf_iter_run"), info(btf::FUNC, 1), 0],                                       // 11
     ];
     types.concat()
 }
 
 fn kernel() -> KernelTypes {
-    KernelTypes(Types::parse(btf::encode(&words(), STRINGS)).unwrap())
+    KernelTypes(Types::parse(btf::encode(&words(), STRINGS)).unwrap(), OnceLock::new())
 }
 
 #[test]
@@ -64,11 +64,15 @@ fn what_is_attached_to_keeps_its_number() {
     let kernel = kernel();
     let number = |types: &Btf, kind, name| types.id_by_type_name_kind(name, kind).ok();
     assert_eq!(number(&kernel.point(btf::TYPEDEF, "btf_trace_go").types(), BtfKind::Typedef, "btf_trace_go"), Some(10));
-    assert_eq!(number(&kernel.point(btf::FUNC, "run").types(), BtfKind::Func, "run"), Some(11));
+    assert_eq!(number(&kernel.point(btf::FUNC, "bpf_iter_run").types(), BtfKind::Func, "bpf_iter_run"), Some(11));
     assert_eq!(number(&kernel.point(btf::FUNC, "ru").types(), BtfKind::Func, "ru"), None);
-    assert_eq!(number(&kernel.point(btf::TYPEDEF, "run").types(), BtfKind::Func, "run"), None, "it is no type");
+    assert_eq!(number(&kernel.point(btf::TYPEDEF, "bpf_iter_run").types(), BtfKind::Func, "bpf_iter_run"), None, "it is no type");
+    let all = kernel.points();
+    assert_eq!(number(&all, BtfKind::Typedef, "btf_trace_go"), Some(10));
+    assert_eq!(number(&all, BtfKind::Func, "bpf_iter_run"), Some(11));
+    assert_eq!(number(&all, BtfKind::Typedef, "u64"), None, "nothing is attached to it");
     let exists = |kind, name| kernel.point(kind, name).exists();
-    assert!(exists(btf::FUNC, "run") && !exists(btf::FUNC, "") && !exists(btf::TYPEDEF, "run"));
+    assert!(exists(btf::FUNC, "bpf_iter_run") && !exists(btf::FUNC, "") && !exists(btf::TYPEDEF, "bpf_iter_run"));
 }
 
 #[test]
@@ -89,8 +93,8 @@ proptest::proptest! {
         if let Some(types) = Types::parse(bytes) {
             let all = types.numbers().collect();
             let _ = Btf::parse(&part(&types, all), Endianness::default());
-            let kernel = KernelTypes(types);
-            let _ = kernel.point(btf::FUNC, "run").types();
+            let kernel = KernelTypes(types, OnceLock::new());
+            let _ = kernel.point(btf::FUNC, "bpf_iter_run").types();
         }
     }
 }
