@@ -29,7 +29,7 @@ fn words() -> Vec<u32> {
         &[at("u64"), info(btf::TYPEDEF, 0), 9],                                    // 8
         &[0, info(btf::INT, 0), 8, 64],                                            // 9
         &[at("btf_trace_go"), info(btf::TYPEDEF, 0), 6],                           // 10
-        &[at("bpf_iter_run"), info(btf::FUNC, 1), 0],                                       // 11
+        &[at("bpf_iter_run"), info(btf::FUNC, 1), 0],                              // 11
     ];
     types.concat()
 }
@@ -66,7 +66,11 @@ fn what_is_attached_to_keeps_its_number() {
     assert_eq!(number(&kernel.point(btf::TYPEDEF, "btf_trace_go").types(), BtfKind::Typedef, "btf_trace_go"), Some(10));
     assert_eq!(number(&kernel.point(btf::FUNC, "bpf_iter_run").types(), BtfKind::Func, "bpf_iter_run"), Some(11));
     assert_eq!(number(&kernel.point(btf::FUNC, "ru").types(), BtfKind::Func, "ru"), None);
-    assert_eq!(number(&kernel.point(btf::TYPEDEF, "bpf_iter_run").types(), BtfKind::Func, "bpf_iter_run"), None, "it is no type");
+    assert_eq!(
+        number(&kernel.point(btf::TYPEDEF, "bpf_iter_run").types(), BtfKind::Func, "bpf_iter_run"),
+        None,
+        "it is no type"
+    );
     let all = kernel.points();
     assert_eq!(number(&all, BtfKind::Typedef, "btf_trace_go"), Some(10));
     assert_eq!(number(&all, BtfKind::Func, "bpf_iter_run"), Some(11));
