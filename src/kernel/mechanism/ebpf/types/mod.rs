@@ -27,7 +27,7 @@ pub(super) const ITERATORS: &str = "bpf_iter_";
 /// `void *`, as long as each of the types that it stands before.
 const FILLER: [u32; 3] = [0, btf::PTR << 24, 0];
 
-/// The running kernel's types, and what [`KernelTypes::points`] has made of them.
+/// The running kernel's types, and the description of tracepoints and iterators once it was made of them.
 #[derive(Debug)]
 pub struct KernelTypes(Types, OnceLock<Arc<Btf>>);
 
