@@ -120,13 +120,16 @@ fn tables<H: FileHeader<Endian = Endianness>>(
         let name = sections.section_name(endian, section).unwrap_or_default();
         let flags: u64 = section.sh_flags(endian).into();
         has_go |= GO_SECTIONS.iter().any(|table| table.as_bytes() == name);
+        // What unpacks one asks for its flag and its name, not for its kind; and what is not copied as its own may be as another's.
+        if extent == Extent::Debug {
+            unpacked = unpacked.saturating_add(unpacked_size::<H>(endian, section, cache, name));
+        }
         let Some((from, size)) = section.file_range(endian) else { continue };
         if !is_wanted(name, section.sh_type(endian), flags, extent) || leads_elsewhere(name, cache, from, size) {
             continue;
         }
         has_symbols |= section.sh_type(endian) == elf::SHT_SYMTAB && size > 0;
         ranges.push(from..from.saturating_add(size));
-        unpacked = unpacked.saturating_add(unpacked_size::<H>(endian, section, cache, name));
         build_id = build_id
             .or_else(|| section.notes(endian, cache).ok().flatten().and_then(|notes| build_id_of(endian, notes)));
     }

@@ -110,6 +110,8 @@ fn sections_that_claim_to_unpack_to_more_than_there_may_be_are_refused() {
     assert!(debug(twice).unwrap_err().to_string().contains("claims to unpack"));
     assert!(debug(&[(".zdebug_info", PROGBITS, 0, &old(u64::MAX))]).is_err());
     assert!(debug(&[(".zdebug_info", PROGBITS, 0, &old(1))]).is_ok());
+    // Whatever kind it is of, it is unpacked for its flag; another section may have its bytes copied.
+    assert!(debug(&[(".debug_abbrev", 0, COMPRESSED, &claim(MAX_BYTES + 1))]).is_err());
     // Symbols are there all the same.
     assert!(copy(&file(&elf(twice)), Extent::Symbols).is_ok());
 }
