@@ -3,7 +3,7 @@
 use super::{words, worth};
 use rdiag_model::ledger::Level;
 use rdiag_model::profile::{Grade, Quality};
-use rdiag_model::quantity::percent;
+use rdiag_model::quantity::{percent, seconds};
 use rdiag_model::{Confidence, Profile};
 
 /// How far to trust it, in a sentence.
@@ -39,7 +39,10 @@ pub(super) fn confidence(quality: &Quality, level: Level) -> String {
     } else {
         format!("{} of the time unaccounted or counted twice", percent(quality.residual_share))
     };
-    format!("{} (grade {} of A to D{how}): {left}; {checks}", words::confidence(word), grade(quality.grade))
+    let otherwise = quality.checks.iter().find_map(|check| check.otherwise_seconds).map_or(String::new(), |moved| {
+        format!(" (getrusage, top and schedstat have {} of the run-queue wait as CPU time)", seconds(moved))
+    });
+    format!("{} (grade {} of A to D{how}): {left}; {checks}{otherwise}", words::confidence(word), grade(quality.grade))
 }
 
 /// What a check compares.
@@ -71,8 +74,12 @@ mod tests {
 
     fn account(grade: Grade, level: Level, checks: &[Option<bool>]) -> String {
         let ids = ["cpu", "run_queue", "lifetimes"];
-        let check =
-            |(id, agrees): (&&str, &Option<bool>)| Check { id: (*id).into(), agrees: *agrees, words: String::new() };
+        let check = |(id, agrees): (&&str, &Option<bool>)| Check {
+            id: (*id).into(),
+            agrees: *agrees,
+            words: String::new(),
+            otherwise_seconds: None,
+        };
         let checks = ids.iter().zip(checks).map(check).collect();
         let residual_share = if grade == Grade::A { 0.004 } else { 0.04 };
         confidence(&Quality { grade, residual_share, checks, words: String::new() }, level)

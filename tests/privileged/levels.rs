@@ -234,3 +234,53 @@ fn what_a_hypervisor_takes_is_no_time_of_the_thread_that_it_hits() {
     }
     assert!(said > 0.7 * own.min(1.0) * least, "{said} s are said to be stolen, of at least {least}, {own} of the CPU");
 }
+
+/// A byte goes back and forth between two processes, each on a CPU of its own. Writes what getrusage says of both.
+const BACK_AND_FORTH: &str = "
+import os, resource, sys
+cpus = sorted(os.sched_getaffinity(0))
+there, back = os.pipe(), os.pipe()
+child = os.fork()
+os.sched_setaffinity(0, {cpus[-1] if child else cpus[0]})
+mine, other = (there, back) if child else (back, there)
+for _ in range(40000):
+    if child:
+        os.write(mine[1], b'x'); os.read(other[0], 1)
+    else:
+        os.read(other[0], 1); os.write(mine[1], b'x')
+if not child: os._exit(0)
+os.waitpid(child, 0)
+of = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+open(sys.argv[1], 'w').write(str(sum(one.ru_utime + one.ru_stime for one in of)))
+";
+
+#[test]
+#[ignore = "needs: root, eBPF, two CPUs"]
+fn what_the_kernel_counts_as_cpu_time_out_of_idleness_makes_no_account_less_sure() {
+    let _alone = alone();
+    if !has(&[Need::Root, Need::Path("/sys/kernel/btf/vmlinux"), Need::Tool("python3")]) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("cpu");
+    let args =
+        ["run", "method-r", "--no-guided", "--format", "json", "--out", "-", "--", "python3", "-c", BACK_AND_FORTH];
+    let output = rdiag().args(args).arg(&file).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let profile = &report["profile"];
+    assert_eq!(profile["level"], "L3", "{:#}", profile["refused"]);
+    let checks = profile["quality"]["checks"].as_array().unwrap();
+    let of = |id: &str| checks.iter().find(|check| check["id"] == id).unwrap();
+    let (cpu, waiting) = (of("cpu"), of("run_queue"));
+    assert_eq!((&cpu["agrees"], &waiting["agrees"]), (&true.into(), &true.into()), "{cpu:#}, {waiting:#}");
+    assert_eq!(profile["quality"]["grade"], "A", "{:#}", profile["quality"]);
+    let rows = profile["components"].as_array().unwrap();
+    let on_cpu = rows.iter().filter(|row| ["cpu.user", "cpu.sys"].iter().any(|id| row["id"] == *id));
+    let own: f64 = on_cpu.map(|row| row["seconds"].as_f64().unwrap()).sum();
+    let by_getrusage: f64 = std::fs::read_to_string(&file).unwrap().parse().unwrap();
+    let Some(otherwise) = cpu["otherwise_seconds"].as_f64() else {
+        return skip("in part: no CPU was idle when it was woken");
+    };
+    assert!((by_getrusage - own - otherwise).abs() < 0.1 * by_getrusage, "{by_getrusage} s, here {own} s: {cpu:#}");
+}

@@ -20,6 +20,7 @@ mod book;
 mod bounds;
 mod calls;
 mod chains;
+mod clocks;
 mod components;
 mod delays;
 mod each;

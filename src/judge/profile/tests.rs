@@ -3,7 +3,7 @@ use std::sync::LazyLock;
 use super::testing::{durations, ledger, part, run, thread, waits};
 use super::*;
 use rdiag_model::Component as C;
-use rdiag_model::ledger::{Accuracy, Call, CallKind, CheckInputs, Durations, Level, Part, Slice, Thread, Waker};
+use rdiag_model::ledger::{Accuracy, Call, CallKind, Durations, Level, Part, Slice, Thread, Waker};
 use rdiag_model::profile::{Grade, Skew};
 
 /// The advice that is part of the program.
@@ -82,59 +82,6 @@ fn what_is_missing_in_one_thread_does_not_hide_what_is_too_much_in_another() {
     assert!(profile.answer.headline.starts_with("This profile is incomplete."), "{}", profile.answer.headline);
     let all: f64 = profile.components.iter().map(|row| row.seconds).sum();
     assert!(close(all + profile.unaccounted_seconds - profile.over_accounted_seconds, profile.task_seconds));
-}
-
-#[test]
-fn the_grade_follows_the_residual_and_drops_for_each_check_that_disagrees() {
-    let with = |missing: f64| plain(&ledger(10.0, vec![thread(1, 1, 10.0, vec![part(C::CpuUser, 10.0 - missing)])]));
-    let grades = [0.05, 0.4, 1.4, 2.0].map(|missing| with(missing).quality.grade);
-    assert_eq!(grades, [Grade::A, Grade::B, Grade::C, Grade::D]);
-    let mut checked = syncing();
-    checked.checks = CheckInputs {
-        proc_cpu_seconds: Some(3.01),
-        tick_seconds: Some(0.01),
-        run_delay_seconds: Some(1.001),
-        ..CheckInputs::default()
-    };
-    assert_eq!(plain(&checked).quality.grade, Grade::A);
-    checked.checks.run_delay_seconds = Some(3.0);
-    let quality = plain(&checked).quality;
-    assert_eq!(quality.grade, Grade::B);
-    assert!(quality.words.contains("run_queue"), "{}", quality.words);
-    checked.checks.proc_cpu_seconds = Some(0.5);
-    (checked.checks.iowait_seconds, checked.checks.blkio_delay_seconds) = (Some(6.0), Some(1.0));
-    assert_eq!(plain(&checked).quality.grade, Grade::D);
-}
-
-#[test]
-fn cpu_time_is_compared_with_the_schedulers_count_rather_than_with_ticks() {
-    let mut checked = syncing();
-    checked.checks = CheckInputs {
-        proc_cpu_seconds: Some(0.5),
-        run_seconds: Some(3.01),
-        tick_seconds: Some(0.01),
-        ..CheckInputs::default()
-    };
-    assert_eq!(plain(&checked).quality.grade, Grade::A);
-    checked.checks.run_seconds = Some(0.5);
-    let quality = plain(&checked).quality;
-    assert!(quality.words.contains("by the scheduler's count"), "{}", quality.words);
-}
-
-#[test]
-fn a_check_that_cannot_be_made_is_not_passed() {
-    let quality = plain(&syncing()).quality;
-    let made: Vec<_> = quality.checks.iter().map(|check| (check.id.as_str(), check.agrees)).collect();
-    assert_eq!(
-        made,
-        [("cpu", None), ("run_queue", None), ("lifetimes", Some(true)), ("block_io", None), ("signs", Some(true))]
-    );
-}
-
-#[test]
-fn a_life_longer_than_the_window_is_a_disagreement() {
-    let quality = plain(&ledger(10.0, vec![thread(1, 1, 12.0, vec![part(C::CpuUser, 12.0)])])).quality;
-    assert_eq!((quality.grade, quality.checks[2].agrees), (Grade::B, Some(false)));
 }
 
 #[test]

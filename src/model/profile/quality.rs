@@ -32,8 +32,11 @@ pub enum Grade {
 pub struct Check {
     /// `cpu`, `run_queue`, `lifetimes`, `block_io`, `signs`.
     pub id: String,
-    /// Whether it agrees; none where it could not be made.
+    /// Whether it agrees, or where it does not, what is different is known to be right in both; none where it could not be made.
     pub agrees: Option<bool>,
     /// The figures in a sentence, or why it could not be made.
     pub words: String,
+    /// Seconds that the other account has in another line by a rule of its own, where they agree but for that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub otherwise_seconds: Option<f64>,
 }
