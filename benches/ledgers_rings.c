@@ -138,6 +138,7 @@ int main(int count, char **words)
 	double rest = life - user - sys - delay * 1e-9;
 	/* What the clock around the calls has of CPU time and of waits for a CPU is the kernel's to say. */
 	printf("\nTRUTH {\"seconds\": %.6f, \"cpu.user\": %.6f, \"cpu.sys\": %.6f, \"runnable\": %.6f, \"%s\": %.6f%s}\n", life, user,
-	       sys - waited_to_come_in, delay * 1e-9 + waited_to_come_in, receive ? "wait.poll" : "io.block.async", rest < waited ? rest : waited, receive ? ", \"helpers\": 1" : "");
+	       sys - waited_to_come_in, delay * 1e-9 + waited_to_come_in, receive ? "wait.poll" : "io.block.async",
+	       rest < waited ? rest : waited, receive ? ", \"helpers\": 1" : "");
 	return 0;
 }

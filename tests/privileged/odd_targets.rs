@@ -182,25 +182,26 @@ while True:
     assert!((cpu - 0.25).abs() < 0.06 && (sleep - 0.75).abs() < 0.06, "{:#}", profile["components"]);
 }
 
-/// Reads a pipe that gives a byte every 50 ms, by an io_uring.
+/// Reads a pipe that gives a byte every 50 ms, by an io_uring; or every 10 ms, and writes each to the log that it is given.
 const RING: &str = r#"
+#include <fcntl.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #include <linux/io_uring.h>
-int main(void)
+int main(int count, char **words)
 {
-	int ends[2];
+	int ends[2], log = count > 1 ? open(words[1], O_CREAT | O_WRONLY, 0600) : -1, times = log < 0 ? 200 : 1000;
 	char byte;
 	struct io_uring_params params = {};
 	int ring = syscall(__NR_io_uring_setup, 4, &params);
 	if (ring < 0 || pipe(ends))
 		return 1;
 	if (!fork()) {
-		for (int i = 0; i < 200; i++) {
-			usleep(50000);
+		for (int i = 0; i < times; i++) {
+			usleep(10000000 / times);
 			if (write(ends[1], "x", 1) != 1)
 				break;
 		}
@@ -209,7 +210,7 @@ int main(void)
 	char *sq = mmap(0, params.sq_off.array + params.sq_entries * 4, 3, MAP_SHARED, ring, IORING_OFF_SQ_RING);
 	char *cq = mmap(0, params.cq_off.cqes + params.cq_entries * 16, 3, MAP_SHARED, ring, IORING_OFF_CQ_RING);
 	struct io_uring_sqe *sqes = mmap(0, params.sq_entries * sizeof(*sqes), 3, MAP_SHARED, ring, IORING_OFF_SQES);
-	for (int i = 0; i < 200; i++) {
+	for (int i = 0; i < times; i++) {
 		unsigned tail = *(unsigned *)(sq + params.sq_off.tail), at = tail & (params.sq_entries - 1);
 		memset(&sqes[at], 0, sizeof(*sqes));
 		sqes[at].opcode = IORING_OP_READ;
@@ -220,32 +221,55 @@ int main(void)
 		__atomic_store_n((unsigned *)(sq + params.sq_off.tail), tail + 1, __ATOMIC_RELEASE);
 		syscall(__NR_io_uring_enter, ring, 1, 1, IORING_ENTER_GETEVENTS, 0, 0);
 		*(unsigned *)(cq + params.cq_off.head) += 1;
+		if (log >= 0 && (pwrite(log, &byte, 1, i) != 1 || fdatasync(log)))
+			return 1;
 	}
 	return 0;
 }
 "#;
 
-#[test]
-#[ignore = "needs: root, eBPF, gcc, io_uring"]
-fn an_io_uring_on_a_pipe_waits_for_no_disk() {
-    let _beside = beside_others();
+/// What is said of the program above, with its words; none where the host allows no io_uring.
+fn of_ring(words: &[&str]) -> Option<Value> {
     if !has(NEEDS) || !has(&[Need::Tool("gcc"), Need::Path("/proc/sys/kernel/io_uring_disabled")]) {
-        return;
+        return None;
     }
     let folder = tempfile::tempdir().unwrap();
     let (source, program) = (folder.path().join("ring.c"), folder.path().join("ring"));
     std::fs::write(&source, RING).unwrap();
     assert!(Command::new("gcc").arg("-o").arg(&program).arg(&source).status().unwrap().success());
-    let mut process = started(program.to_str().unwrap(), &[]);
+    let mut process = started(program.to_str().unwrap(), words);
     if process.0.try_wait().unwrap().is_some() {
-        return skip("this host allows no io_uring");
+        skip("this host allows no io_uring");
+        return None;
     }
-    let profile = of_pid(process.0.id());
+    Some(of_pid(process.0.id()))
+}
+
+#[test]
+#[ignore = "needs: root, eBPF, gcc, io_uring"]
+fn an_io_uring_on_a_pipe_waits_for_no_disk() {
+    let _beside = beside_others();
+    let Some(profile) = of_ring(&[]) else { return };
     assert!(
         share(&profile, "wait.poll") > 0.9 && share(&profile, "io.block.async") < 0.01,
         "{:#}",
         profile["components"]
     );
+}
+
+#[test]
+#[ignore = "needs: root, eBPF, gcc, io_uring, a disk under /var/tmp"]
+fn an_io_uring_of_a_program_that_writes_a_log_waits_for_no_disk() {
+    let _beside = beside_others();
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+    let log = folder.path().join("log");
+    let Some(profile) = of_ring(&[log.to_str().unwrap()]) else { return };
+    assert!(
+        share(&profile, "wait.poll") > 0.6 && share(&profile, "io.block.async") < 0.01,
+        "{:#}",
+        profile["components"]
+    );
+    assert!(share(&profile, "io.block.sync") > 0.001, "the log is written: {:#}", profile["components"]);
 }
 
 #[test]

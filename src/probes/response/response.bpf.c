@@ -305,8 +305,12 @@ static __always_inline int bio_queued(struct bio *bio)
 	now = now_ns();
 	thread->bio_device = bio_device(bio);
 	thread->bio_at = now;
+	/* A page of the program, or a line of a log, is none that a ring waits for. */
+	if (!(thread->flags & 1) && !(traits(call_number(own_registers(), false)) & HANDS_OVER))
+		return 0;
+	thread->ring_bio_at = now;
 	if (first)
-		first->process_bio_at = now;
+		first->ring_bio_at = now;
 	return 0;
 }
 /* The queue came first once. */

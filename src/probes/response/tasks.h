@@ -15,6 +15,7 @@ const volatile u8 call_traits[CALLS] = {}; /* bits: see the next */
 #define IS_RING 16
 #define IS_POLL 32
 #define IS_SELECT 64
+#define HANDS_OVER 128
 
 #define DEAD 0x80
 #define STATES 0x940f /* bits of a sleeping task that tell why: S, D, T, t, NOLOAD, RTLOCK, FROZEN */

@@ -1,6 +1,7 @@
 //! What the arguments and results of calls are. For calls on rings (io_uring, libaio) the kernel's mark of a wait for a disk is not used:
 //! it is set for any wait in io_uring_enter while a request is under way, the read of a pipe too, and never for libaio. The program asks
-//! instead whether the process has sent a request to a block device within the last second.
+//! instead whether a call that hands over requests, or a worker of a ring, has sent one to a block device within the last second: other
+//! calls of the process may write a log meanwhile, and its pages may come from a disk.
 
 use crate::calls;
 
@@ -50,6 +51,8 @@ const FREES: &[&str] = &["close", "close_range", "dup2", "dup3", "execve", "exec
 
 /// Calls that wait for any of many requests.
 const RINGS: &[&str] = &["io_uring_enter", "io_getevents", "io_pgetevents"];
+/// Calls that hand over requests which those wait for.
+const HAND_OVER: &[&str] = &["io_uring_enter", "io_submit"];
 /// Calls that wait for any of a list of descriptors, and of sets of them.
 const POLLS: &[&str] = &["poll", "ppoll"];
 const SELECTS: &[&str] = &["select", "pselect6"];
@@ -63,12 +66,14 @@ pub(super) fn all() -> Vec<u8> {
     const IS_RING: u8 = 16;
     const IS_POLL: u8 = 32;
     const IS_SELECT: u8 = 64;
-    let sets: [(&[&str], u8); 7] = [
+    const HANDS_OVER: u8 = 128;
+    let sets: [(&[&str], u8); 8] = [
         (MOVES_BYTES, TAKES_FD | GIVES_BYTES),
         (ON_FILE, TAKES_FD),
         (&["futex"], TAKES_ADDRESS),
         (FREES, FREES_FD),
         (RINGS, IS_RING),
+        (HAND_OVER, HANDS_OVER),
         (POLLS, IS_POLL),
         (SELECTS, IS_SELECT),
     ];
@@ -91,7 +96,8 @@ mod tests {
     fn a_read_takes_a_descriptor_and_gives_bytes_and_a_close_frees_one() {
         let of = |name| all()[calls::number(name).unwrap() as usize];
         assert_eq!([of("read"), of("fsync"), of("futex"), of("close"), of("nanosleep")], [3, 1, 4, 8, 0]);
-        assert_eq!([of("io_uring_enter"), of("io_getevents"), of("ppoll"), of("pselect6")], [16, 16, 32, 64]);
+        assert_eq!([of("io_uring_enter"), of("io_getevents"), of("ppoll"), of("pselect6")], [16 | 128, 16, 32, 64]);
+        assert_eq!(of("io_submit"), 128);
         assert_eq!(all().len(), calls::CALLS);
     }
 }

@@ -84,15 +84,15 @@ static __always_inline void comes_in(struct thread *thread, u64 slot, struct tas
 		counts_as(thread, RUNS | ABLE, now);
 }
 
-/* Whether its process has sent a request to a disk so lately that an io_uring or libaio may wait for it. */
+/* Whether its process has handed over a request to a disk so lately that an io_uring or libaio may wait for it. */
 static __always_inline bool sent_to_disk(struct thread *thread)
 {
 	struct thread *first = observed(thread->ids >> 32);
 	u64 now = now_ns();
 
-	if (thread->bio_at && now - thread->bio_at < RING_NS)
+	if (thread->ring_bio_at && now - thread->ring_bio_at < RING_NS)
 		return true;
-	return first && first->process_bio_at && now - first->process_bio_at < RING_NS;
+	return first && first->ring_bio_at && now - first->ring_bio_at < RING_NS;
 }
 
 /* Whether a wait for a lock of the kernel is one for the file that the call is on; of the others only the one of a process's

@@ -23,7 +23,7 @@ const RELOCATABLE: [u32; 8] =
 
 /// What the names of the types of BTF tracepoints, and of the functions of iterators, begin with.
 pub(super) const TRACEPOINTS: &str = "btf_trace_";
-pub(super) const ITERATORS: &str = "bpf_iter_";
+const ITERATORS: &str = "bpf_iter_";
 /// `void *`, as long as each of the types that it stands before.
 const FILLER: [u32; 3] = [0, btf::PTR << 24, 0];
 
