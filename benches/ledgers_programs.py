@@ -407,7 +407,7 @@ def programs(folder: Path, program: str, seconds: float) -> dict[str, list[str]]
     names = subprocess.run([program], stdout=subprocess.PIPE, text=True, check=True).stdout.split()
     found = {f"C {name}": [program, name, str(seconds)] for name in names}
     rings = compiled(folder, "rings", (HERE / "ledgers_rings.c").read_text(), ["cc", "-O1", "-pthread", f"-I{HERE}"], "c")
-    found |= {f"C {name}": [*rings, name, str(seconds)] for name in ("uring-recv", "uring-read", "aio-read")}
+    found |= {f"C {name}": [*rings, name, str(seconds)] for name in ("uring-recv", "uring-read", "uring-serve", "aio-read")}
     for name, text in CPP.items():
         whole = f"const double SECONDS = {seconds};\n{CPP_PROLOGUE}{textwrap.dedent(text)}"
         found[name] = compiled(folder, name, whole, ["g++", "-O1", "-std=c++17", "-pthread"], "cc")

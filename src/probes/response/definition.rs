@@ -5,10 +5,9 @@ use crate::def::{FilterKind, GivesStacks, ParamDef, ParamKind, ProbeDef};
 pub(in super::super) static PROBE: ProbeDef = ProbeDef {
     id: "response",
     question: "Where does the time of these processes go?",
-    attach: "sched_switch, sched_waking, sched_wakeup_new, sched_process_exec, sched_process_exit and block_bio_queue; contention_begin \
-        and \
-             contention_end (Linux 5.19); with calls also sys_enter and \
-             sys_exit; the list of tasks at both ends; a clock on each CPU; between marks, these, and of Go programs \
+    attach: "sched_switch, sched_waking, sched_wakeup_new, sched_process_exec, sched_process_exit, block_bio_queue, \
+             block_rq_complete and block_bio_complete; contention_begin and contention_end (Linux 5.19); with calls also \
+             sys_enter and sys_exit; the list of tasks at both ends; a clock on each CPU; between marks, these, and of Go programs \
              their scheduler's execute, gopark, goschedImpl, goyield_m, preemptPark and exitsyscall0.",
     output: "The whole time of the observed threads, each second once: on a CPU, waiting for one, throttled, and each kind of \
              wait; what the waits were for, who ended them; system calls with their errors and their time on and off the CPU; the \

@@ -2,6 +2,7 @@
  * Intervals that end: where their time goes. */
 #pragma once
 #include "futex.h"
+#include "rings.h"
 #include "together.h"
 
 /* Ends the interval under way and gives its length; the first of a thread began before anybody looked. */
@@ -92,6 +93,7 @@ __noinline int waited_in(u32 slot, u64 ns, u32 open, u64 stack)
 	struct thread *thread = bpf_map_lookup_elem(&threads, &slot);
 	if (!thread)
 		return 0;
+	tell_disk(thread, open);
 	struct key key = { .kind = thread->wait };
 	bool sampled = stack && !open && ns < threshold_ns;
 

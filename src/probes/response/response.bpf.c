@@ -297,25 +297,35 @@ SEC("tp_btf/sys_exit") int sys_exit_btf(u64 *ctx)
 /* Where the running thread sent its last request: what it waits for next, most likely. */
 static __always_inline int bio_queued(struct bio *bio)
 {
-	u64 ids = bpf_get_current_pid_tgid(), now;
-	struct thread *thread = observed(ids), *first = observed(ids >> 32);
+	struct thread *thread = observed(bpf_get_current_pid_tgid());
 
 	if (!thread)
 		return 0;
-	now = now_ns();
 	thread->bio_device = bio_device(bio);
-	thread->bio_at = now;
-	/* A page of the program, or a line of a log, is none that a ring waits for. */
-	if (!(thread->flags & 1) && !(traits(call_number(own_registers(), false)) & HANDS_OVER))
-		return 0;
-	thread->ring_bio_at = now;
-	if (first)
-		first->ring_bio_at = now;
+	thread->bio_at = now_ns();
+	ring_sends(thread, (u64)bio);
 	return 0;
 }
 /* The queue came first once. */
 SEC("tp_btf/block_bio_queue") int block_bio_queue_btf(u64 *ctx) { return bio_queued((void *)ctx[0]); }
 SEC("tp_btf/block_bio_queue") int block_bio_queue_queue_btf(u64 *ctx) { return bio_queued((void *)ctx[1]); }
+
+/* Both come before who waits for it is woken; the latter is of devices without requests of their own (device mapper, md). */
+SEC("tp_btf/block_rq_complete") int block_rq_complete_btf(u64 *ctx)
+{
+	if (!is_ring_used())
+		return 0;
+	u64 bio = (u64)BPF_CORE_READ((struct request___disk *)ctx[0], bio);
+	for (int i = 0; i < MERGED && bio; i++)
+		bio = ring_request_ended(bio);
+	return 0;
+}
+SEC("tp_btf/block_bio_complete") int block_bio_complete_btf(u64 *ctx)
+{
+	if (is_ring_used())
+		ring_request_ended(ctx[1]);
+	return 0;
+}
 
 struct bpf_iter__task {
 	struct bpf_iter_meta *meta;

@@ -1,8 +1,8 @@
 //! What a thread waits for in io_uring_enter, as the kernel lists it: the requests of a ring that wait until a file is ready.
 //!
-//! The programs take such a wait for one for a disk if a ring of the process has sent a request to a disk lately, which a server that also
-//! reads files by it does all the time. The kernel lists requests that wait for sockets and pipes, and counts all that are under way: where both are the
-//! same number, and no disk has a request under way, the wait is for none.
+//! The programs take such a wait for one for a disk if a request of the ring to a disk ended meanwhile, or is under way while it lasts.
+//! The kernel lists requests that wait for sockets and pipes, and counts all that are under way: where both are the same number, and no
+//! disk has a request under way, the wait is for those files, and for no disk.
 
 use rdiag_kernel::host::Host;
 use rdiag_proc::{DiskLine, field};

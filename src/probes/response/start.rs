@@ -153,6 +153,9 @@ fn attach(object: &mut Object, kernel: &Kernel, settings: &Settings) -> Result<(
     }
     // Without block devices there is no such event; then there is no device to name either.
     let _ = block::attach_request(object, kernel, "block_bio_queue");
+    for event in ["block_rq_complete", "block_bio_complete"] {
+        let _ = object.attach(kernel, Hook::Tracepoint(event));
+    }
     Ok(())
 }
 

@@ -21,7 +21,6 @@ const volatile u8 call_traits[CALLS] = {}; /* bits: see the next */
 #define STATES 0x940f /* bits of a sleeping task that tell why: S, D, T, t, NOLOAD, RTLOCK, FROZEN */
 #define ONE_IN 256 /* short waits of a thread whose stack is taken */
 #define EARLY_NS 20000
-#define RING_NS 1000000000 /* a request to a disk that was sent so long ago may still be waited for */
 #define SOCK_MAGIC 0x534F434B
 #define PIPE_MAGIC 0x50495045
 #define ANON_MAGIC 0x09041934
@@ -280,6 +279,10 @@ struct block_device {
 };
 struct bio {
 	struct block_device *bi_bdev;
+	struct bio *bi_next;
+};
+struct request___disk {
+	struct bio *bio;
 };
 /* Before 5.12. */
 struct gendisk {

@@ -1,7 +1,6 @@
 //! What the arguments and results of calls are. For calls on rings (io_uring, libaio) the kernel's mark of a wait for a disk is not used:
-//! it is set for any wait in io_uring_enter while a request is under way, the read of a pipe too, and never for libaio. The program asks
-//! instead whether a call that hands over requests, or a worker of a ring, has sent one to a block device within the last second: other
-//! calls of the process may write a log meanwhile, and its pages may come from a disk.
+//! it is set for any wait in io_uring_enter while a request is under way, the read of a pipe too, and never for libaio. The programs know
+//! instead whether a request to a disk ended meanwhile that a call on the ring, or a worker, had sent (rings.h).
 
 use crate::calls;
 

@@ -4,6 +4,7 @@
 #include "calls.h"
 #include "futex.h"
 #include "java.h"
+#include "rings.h"
 #include "top.h"
 #include "walk.h"
 
@@ -84,17 +85,6 @@ static __always_inline void comes_in(struct thread *thread, u64 slot, struct tas
 		counts_as(thread, RUNS | ABLE, now);
 }
 
-/* Whether its process has handed over a request to a disk so lately that an io_uring or libaio may wait for it. */
-static __always_inline bool sent_to_disk(struct thread *thread)
-{
-	struct thread *first = observed(thread->ids >> 32);
-	u64 now = now_ns();
-
-	if (thread->ring_bio_at && now - thread->ring_bio_at < RING_NS)
-		return true;
-	return first && first->ring_bio_at && now - first->ring_bio_at < RING_NS;
-}
-
 /* Whether a wait for a lock of the kernel is one for the file that the call is on; of the others only the one of a process's
  * address space has a name. */
 static __always_inline bool locks_file(struct thread *thread, struct task_struct *task, u64 of)
@@ -173,7 +163,14 @@ static __always_inline void describe_wait(struct thread *thread, struct task_str
 			call = 0x800 | number;
 	}
 	/* The kernel calls it a wait for a disk whatever an io_uring has under way, a read of a pipe too, and never for libaio. */
-	bool disk = traits(call) & IS_RING ? sent_to_disk(thread) : BPF_CORE_READ_BITFIELD(more, in_iowait);
+	bool disk;
+	if (traits(call) & IS_RING) {
+		u64 disks = ring_disks(thread->ids >> 32, thread->argument);
+		thread->ring_ended = disks >> 1;
+		disk = disks & 1;
+	} else {
+		disk = BPF_CORE_READ_BITFIELD(more, in_iowait);
+	}
 	if (thread->lock) {
 		flags |= KERNEL_LOCK;
 		if (!locks_file(thread, task, inode))
