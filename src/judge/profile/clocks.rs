@@ -6,9 +6,11 @@ use rdiag_model::quantity::seconds;
 
 use super::account::{Account, share};
 
-/// What a CPU takes out of idleness at most, and what it takes until it has taken up a wake-up, in seconds. Beyond it another reason must
-/// be looked for. On a virtual machine both are some 10 µs (measured: 5 to 10 and 2 to 14).
-const AT_MOST: f64 = 50e-6;
+/// What a CPU takes out of idleness at most, in seconds. Beyond it another reason must be looked for. On a virtual machine it is 5 to
+/// 10 µs.
+const OUT_OF_IDLENESS: f64 = 50e-6;
+/// The same of what it takes until the woken CPU has taken up the wake-up: 2 µs on the same CPU, 14 on another one.
+const TAKEN_UP: f64 = 25e-6;
 
 /// Two counts of the same time, in seconds.
 pub(super) struct Compared {
@@ -43,18 +45,19 @@ impl WakeUps {
         (ledger.level == Level::L3 && count > 0).then_some(Self(count))
     }
 
-    /// Why the scheduler has more CPU time, where that is what a CPU takes out of idleness: it is not more than a wake-up can take,
-    /// and the ledger has it as waiting.
-    pub(super) fn on_cpu(&self, cpu: &Compared, waiting: &Compared) -> Option<String> {
-        let more = cpu.other - cpu.own;
-        let moved = more <= waiting.own - waiting.other + cpu.tolerance;
-        (more > 0.0 && moved && self.each(more) <= AT_MOST).then(|| {
-            format!(
+    /// How much of what the ledger has as waiting the scheduler has as CPU time, and why, where that is what a CPU takes out of
+    /// idleness: the one has too much of what the other lacks, and it is not more than a wake-up can take.
+    pub(super) fn on_cpu(&self, cpu: &Compared, waiting: &Compared) -> Option<(f64, String)> {
+        let (more, lacks) = (cpu.other - cpu.own, waiting.own - waiting.other);
+        let moved = more.min(lacks);
+        (moved > 0.0 && more <= lacks + cpu.tolerance && self.each(more) <= OUT_OF_IDLENESS).then(|| {
+            let why = format!(
                 "{} more at each of {} wake-ups: its clock stands still from when the woken CPU has taken up a wake-up to the switch, \
                  so that this is CPU time there and run-queue wait here",
-                seconds(self.each(more)),
+                seconds(self.each(moved)),
                 self.0
-            )
+            );
+            (moved, why)
         })
     }
 
@@ -63,7 +66,7 @@ impl WakeUps {
     pub(super) fn waiting(&self, cpu: Option<&Compared>, waiting: &Compared) -> Option<String> {
         let more = waiting.own - waiting.other;
         let before = more - cpu.map_or(0.0, |cpu| (cpu.other - cpu.own).max(0.0));
-        (more > 0.0 && self.each(before) <= AT_MOST).then(|| {
+        (more > 0.0 && self.each(before) <= TAKEN_UP).then(|| {
             format!(
                 "{} more at each of {} wake-ups: here the wait is from the wake-up to the switch, there it begins and ends when the \
                  woken CPU has taken up the wake-up",

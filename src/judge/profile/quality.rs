@@ -103,7 +103,7 @@ fn on_a_cpu_and_waiting_for_one(account: &Account<'_>, ledger: &Ledger) -> [Chec
         Some((cpu, source)) => {
             let words = format!("CPU time: {} here, {} {source}", seconds(cpu.own), seconds(cpu.other));
             let why = wake_ups.as_ref().filter(|_| !cpu.agree()).and_then(|all| all.on_cpu(cpu, waiting.as_ref()?));
-            let otherwise_seconds = why.is_some().then_some(cpu.other - cpu.own);
+            let (otherwise_seconds, why) = why.unzip();
             Check { otherwise_seconds, ..compared("cpu", cpu, words, why) }
         }
     };
@@ -292,6 +292,16 @@ mod tests {
     }
 
     #[test]
+    fn no_more_is_said_to_be_cpu_time_elsewhere_than_the_ledger_has_as_waiting() {
+        let quality = woken(Level::L3, 40_000, (0.585, 0.206), (0.800, 0.001));
+        let moved = quality.checks[0].otherwise_seconds;
+        assert!(
+            moved.is_some_and(|moved| (moved - 0.205).abs() < 1e-9),
+            "{moved:?} of 0.215 s, the rest is within a tick"
+        );
+    }
+
+    #[test]
     fn a_few_wake_ups_explain_little() {
         let quality = woken(Level::L3, 4_000, (0.585, 0.308), (0.790, 0.022));
         assert_eq!(agree(&quality)[0], Some(false), "51 µs each");
@@ -299,6 +309,8 @@ mod tests {
         assert_eq!(agree(&quality)[0], Some(true), "49 µs each");
         let quality = woken(Level::L3, 4_000, (0.585, 0.308), (0.585, 0.102));
         assert_eq!(agree(&quality), [Some(true), Some(false)], "52 µs before the wake-up was taken up");
+        let taken_up_in = |each: f64| agree(&woken(Level::L3, 10_000, (0.5, 0.001 + 1e4 * each), (0.5, 0.001)))[1];
+        assert_eq!([24e-6, 26e-6].map(taken_up_in), [Some(true), Some(false)]);
     }
 
     #[test]

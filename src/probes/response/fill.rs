@@ -156,12 +156,7 @@ fn thread(
                 let key = objects::throttled(key, classes.throttled_by(cell));
                 let named = polls.divide(record, cell);
                 for (name, own) in &named {
-                    // A wait for a ring that is known to be for other files is none for a disk.
-                    let (component, name) = match name.as_str() {
-                        "" => (component, &key),
-                        _ if component == Component::IoBlockAsync => (Component::WaitPoll, name),
-                        _ => (component, name),
-                    };
+                    let name = if name.is_empty() { &key } else { name };
                     of_kind.add(component, own.ns.saturating_add(own.open_ns));
                     slow.extend(slowest(record, own, component, &call, name, window));
                     add(part(&mut parts, (component, call.clone(), name.clone())), own, sure);

@@ -91,11 +91,27 @@ static __always_inline u64 passed_by_since(u32 tid)
 	return since ? *since : 0;
 }
 
+#define PF_IO_WORKER 0x10
+#define PF_KTHREAD 0x200000
+struct task_struct___worker {
+	unsigned int flags;
+	void *worker_private;
+	void *pf_io_worker;
+} __attribute__((preserve_access_index));
+
 /* Threads of the kernel, and workers of io_uring, which have a program's memory and never leave the kernel. */
 static __always_inline u64 kernel_flag(struct task_struct *task)
 {
-	if (!BPF_CORE_READ(task, mm))
+	struct task_struct___worker *worker = (void *)task;
+	u32 flags = BPF_CORE_READ(worker, flags);
+
+	if (!BPF_CORE_READ(task, mm) || flags & PF_KTHREAD)
 		return 1;
+	/* Their registers are a copy of those of the thread that made them, from Linux 5.12 on, where the flag has this place. */
+	if (bpf_core_field_exists(worker->worker_private) || bpf_core_field_exists(worker->pf_io_worker)) {
+		if (flags & PF_IO_WORKER)
+			return 1;
+	}
 	if (IS_ARM64)
 		return 0;
 	struct pt_regs___x86 *saved = registers(task);

@@ -142,7 +142,7 @@ impl Polls {
     /// The waits of a cell by what they were for, which together are all of it; none where nothing is known beyond the cell itself.
     pub(super) fn divide(&self, record: &Record, cell: &Cell) -> Vec<Named> {
         let call = cell.kind.call();
-        let is_disk = cell.kind.io_wait() && !is_ring(call);
+        let is_disk = cell.kind.io_wait();
         if cell.max.max(cell.open_ns) < YOUNGEST || !is_poll(call) || is_disk || cell.kind.kernel_lock() {
             return Vec::new();
         }

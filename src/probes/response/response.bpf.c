@@ -294,10 +294,20 @@ SEC("tp_btf/sys_exit") int sys_exit_btf(u64 *ctx)
 	return 0;
 }
 
+/* An argument of an event is no number to the verifier, which functions that are verified once take, unless a helper has read it. */
+static __always_inline u64 number_of(u64 given)
+{
+	u64 number = 0;
+
+	bpf_probe_read_kernel(&number, sizeof(number), &given);
+	return number;
+}
+
 /* Where the running thread sent its last request: what it waits for next, most likely. */
-static __always_inline int bio_queued(struct bio *bio)
+static __always_inline int bio_queued(u64 given)
 {
 	struct thread *thread = observed(bpf_get_current_pid_tgid());
+	struct bio *bio = (void *)number_of(given);
 
 	if (!thread)
 		return 0;
@@ -307,8 +317,8 @@ static __always_inline int bio_queued(struct bio *bio)
 	return 0;
 }
 /* The queue came first once. */
-SEC("tp_btf/block_bio_queue") int block_bio_queue_btf(u64 *ctx) { return bio_queued((void *)ctx[0]); }
-SEC("tp_btf/block_bio_queue") int block_bio_queue_queue_btf(u64 *ctx) { return bio_queued((void *)ctx[1]); }
+SEC("tp_btf/block_bio_queue") int block_bio_queue_btf(u64 *ctx) { return bio_queued(ctx[0]); }
+SEC("tp_btf/block_bio_queue") int block_bio_queue_queue_btf(u64 *ctx) { return bio_queued(ctx[1]); }
 
 /* Both come before who waits for it is woken; the latter is of devices without requests of their own (device mapper, md). */
 SEC("tp_btf/block_rq_complete") int block_rq_complete_btf(u64 *ctx)
@@ -323,7 +333,7 @@ SEC("tp_btf/block_rq_complete") int block_rq_complete_btf(u64 *ctx)
 SEC("tp_btf/block_bio_complete") int block_bio_complete_btf(u64 *ctx)
 {
 	if (is_ring_used())
-		ring_request_ended(ctx[1]);
+		ring_request_ended(number_of(ctx[1]));
 	return 0;
 }
 

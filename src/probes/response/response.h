@@ -160,7 +160,8 @@ struct thread {
 	u64 waited_before;
 	struct cached cache[CACHED];
 	struct opened files[FILES];
-	u64 ring_ended; /* requests to disks of the ring that it waits for that had ended when it went to sleep */
+	u64 ring; /* that it waits for */
+	u64 ring_ended; /* requests of that to disks that had ended when it went to sleep */
 	u64 watch; /* number of the watch in which its last event was; 0: that was in none */
 	u64 in_parts; /* of that watch */
 	u64 call_from; /* what was watched before the call was met */

@@ -1,11 +1,10 @@
 //! What a thread waits for in io_uring_enter, as the kernel lists it: the requests of a ring that wait until a file is ready.
 //!
-//! The programs take such a wait for one for a disk if a request of the ring to a disk ended meanwhile, or is under way while it lasts.
-//! The kernel lists requests that wait for sockets and pipes, and counts all that are under way: where both are the same number, and no
-//! disk has a request under way, the wait is for those files, and for no disk.
+//! The kernel lists requests that wait for sockets and pipes, and counts all that are under way: where both are the same number, the wait
+//! is for those files. (Whether a wait was for a disk is known by its requests: rings.h.)
 
 use rdiag_kernel::host::Host;
-use rdiag_proc::{DiskLine, field};
+use rdiag_proc::field;
 
 /// Names of operations by number, as `io_uring_enter(2)` has them without `IORING_OP_`: those that wait for a file to be ready.
 const OPERATIONS: &[(u32, &str)] = &[
@@ -30,8 +29,7 @@ const MAX_NAMES: usize = 3;
 /// What a ring waits for; none where something else than waits for files is under way, or nothing, or that cannot be seen.
 pub(super) fn waits_for(host: &Host, pid: u32, ring: u64) -> Option<String> {
     let fdinfo = host.read(&format!("proc/{pid}/fdinfo/{}", ring as u32)).ok()?;
-    let name = of_ring(&fdinfo)?;
-    is_idle(&host.read("proc/diskstats").ok()?).then_some(name)
+    of_ring(&fdinfo)
 }
 
 /// The operations of a ring, if all that is under way are such.
@@ -52,11 +50,6 @@ fn of_ring(fdinfo: &str) -> Option<String> {
         }
     }
     Some(format!("io_uring: {}", names.join(" or ")))
-}
-
-/// Whether no disk has a request under way.
-fn is_idle(diskstats: &str) -> bool {
-    !diskstats.lines().filter_map(DiskLine::parse).any(|line| line.is_busy())
 }
 
 #[cfg(test)]
@@ -83,12 +76,5 @@ mod tests {
         assert_eq!(of_ring(&fdinfo(6, 4, &[27])), None, "a request to a disk is under way too");
         assert_eq!(of_ring(&fdinfo(4, 4, &[27])), None, "one of several answers of one request");
         assert_eq!((of_ring(&fdinfo(5, 4, &[])), of_ring(""), of_ring("CachedSqHead: x")), (None, None, None));
-    }
-
-    #[test]
-    fn a_disk_with_a_request_under_way_may_be_what_is_waited_for() {
-        let line = |under_way: u32| format!(" 254       0 vda 1 2 3 4 5 6 7 8 {under_way} 9 10 0 0 0 0 1 1\n");
-        assert!(is_idle(&[line(0), line(0)].concat()) && is_idle(""));
-        assert!(!is_idle(&[line(0), line(1)].concat()));
     }
 }

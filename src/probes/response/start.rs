@@ -78,6 +78,8 @@ pub(super) fn start(context: &Context<'_>) -> Result<Box<dyn Probe>, Unavailable
         ("ended_threads", room.threads),
         ("requests", room.threads.saturating_mul(4)),
         ("steps", room.cells / 2),
+        // Each CPU has a part of them to itself.
+        ("ring_requests", 4096.max(host.facts().cpus.saturating_mul(256))),
         ("running", running::room(host)),
         ("running_stacks", running::room(host).saturating_mul(2)),
     ];
@@ -152,9 +154,11 @@ fn attach(object: &mut Object, kernel: &Kernel, settings: &Settings) -> Result<(
         object.attach(kernel, Hook::Tracepoint(event))?;
     }
     // Without block devices there is no such event; then there is no device to name either.
-    let _ = block::attach_request(object, kernel, "block_bio_queue");
-    for event in ["block_rq_complete", "block_bio_complete"] {
-        let _ = object.attach(kernel, Hook::Tracepoint(event));
+    if kernel.has_tracepoint("block_bio_queue") {
+        block::attach_request(object, kernel, "block_bio_queue")?;
+        for event in ["block_rq_complete", "block_bio_complete"] {
+            object.attach(kernel, Hook::Tracepoint(event))?;
+        }
     }
     Ok(())
 }

@@ -165,9 +165,9 @@ static __always_inline void describe_wait(struct thread *thread, struct task_str
 	/* The kernel calls it a wait for a disk whatever an io_uring has under way, a read of a pipe too, and never for libaio. */
 	bool disk;
 	if (traits(call) & IS_RING) {
-		u64 disks = ring_disks(thread->ids >> 32, thread->argument);
-		thread->ring_ended = disks >> 1;
-		disk = disks & 1;
+		thread->ring = ring_of(registers(task), call, thread->ids);
+		thread->ring_ended = ring_ended(thread->ids >> 32, thread->ring);
+		disk = ring_has(thread->ids >> 32, thread->ring, now_ns(), 0);
 	} else {
 		disk = BPF_CORE_READ_BITFIELD(more, in_iowait);
 	}
