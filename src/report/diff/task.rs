@@ -8,7 +8,7 @@ use crate::flame::points;
 use rdiag_model::comparison::{PartChange, TaskBasis, TaskChange};
 use rdiag_model::profile::{CallRow, Grade, ThreadRow};
 use rdiag_model::quantity::{number, percent, seconds};
-use rdiag_model::runs::Runs;
+use rdiag_model::runs::{Runs, Spread};
 use rdiag_model::{Component, Profile};
 
 /// Calls that are listed.
@@ -154,16 +154,22 @@ fn sort(changes: &mut [PartChange], basis: TaskBasis) {
     changes.sort_by(|a, b| moved(b, basis).abs().total_cmp(&moved(a, basis).abs()).then_with(|| a.id.cmp(&b.id)));
 }
 
-/// The standard errors of a component's two figures: of estimates as they were measured; of means of runs by how far the
-/// runs lie apart, which rather overstates them.
+/// The standard errors of a component's two figures: of estimates as they were measured; of means of runs at most so much.
 fn errors(both: [&Profile; 2], id: &str, basis: TaskBasis) -> [f64; 2] {
     both.map(|profile| match runs(profile).filter(|_| basis == TaskBasis::Runs) {
         Some((runs, _)) => {
             let row = runs.components.iter().find(|row| row.id.id() == id);
-            row.map_or(0.0, |row| (row.spread.max - row.spread.min) / (runs.count.max(1) as f64).sqrt())
+            row.map_or(0.0, |row| error_at_most(&row.spread, runs.count))
         }
         None => profile.components.iter().find(|row| row.id.id() == id).and_then(|row| row.plus_minus).unwrap_or(0.0),
     })
+}
+
+/// The most that the standard error of a mean can be: figures that lie between two bounds vary most if each is one of these (Bhatia and
+/// Davis). Of many runs of which a few are slow, the distance of the bounds alone would say that no mean is known.
+fn error_at_most(spread: &Spread, count: u64) -> f64 {
+    let variance = (spread.max - spread.mean) * (spread.mean - spread.min);
+    (variance.max(0.0) / count.saturating_sub(1).max(1) as f64).sqrt()
 }
 
 /// Whether a change is larger than what does not matter, and than twice the error of the two figures.
@@ -271,7 +277,12 @@ fn headline(change: &TaskChange) -> String {
         .filter(same_way)
         .take(2)
         .map(|part| {
-            let of = part.of_change.map(percent).unwrap_or_default();
+            // Where others moved the other way.
+            let of = if part.of_change.is_some_and(|of| of > 1.0005) {
+                "more than all".to_owned()
+            } else {
+                part.of_change.map(percent).unwrap_or_default()
+            };
             format!("{of} of the {word} is {} ({}{})", title(&part.id), arrow(part.seconds), counts(part))
         })
         .collect();
