@@ -223,6 +223,19 @@ static void *with_semaphore(void *)
 	}
 	return NULL;
 }
+/* Who lets it go mostly takes it again before the one that it has woken can. */
+static void *with_semaphore_again(void *)
+{
+	int of = kind("lock.user");
+	for (int times = 1; !over(); times++) {
+		WAITS(of, sem_wait(&semaphore));
+		nap(0.005);
+		sem_post(&semaphore);
+		if (times % 8 == 0)
+			spin(0.001);
+	}
+	return NULL;
+}
 static void *with_cond(void *)
 {
 	int of = kind("wait.futex");
@@ -603,9 +616,10 @@ static void spinning(void)
 }
 static void sleeping(void) { nap(length); }
 static void with_sem(void) { sem_init(&semaphore, 0, 1); threads(4, with_semaphore); }
+static void with_sem_again(void) { sem_init(&semaphore, 0, 1); threads(4, with_semaphore_again); }
 static const struct program programs[] = {
 	{ "spin", spinning }, { "getppid", asks }, { "sleep", sleeping }, { "mutex", NULL, with_mutex, 4 },
-	{ "rwlock", NULL, with_rwlock, 4 }, { "semaphore", with_sem }, { "condvar-pool", condvar },
+	{ "rwlock", NULL, with_rwlock, 4 }, { "semaphore", with_sem }, { "semaphore-again", with_sem_again }, { "condvar-pool", condvar },
 	{ "fork-join", NULL, spins, 4 }, { "1000-threads", NULL, sleeps, 1000 }, { "3000-threads", NULL, sleeps, 3000 }, { "pipe", pipes }, { "unix-socket", units },
 	{ "tcp-read", tcp_read }, { "tcp-write", tcp_write }, { "fifo", fifo }, { "poll", polls }, { "close-linger", linger },
 	{ "sendfile-socket", sends_file }, { "sendfile-cold", cold_sendfile }, { "splice-socket", splices },

@@ -105,6 +105,7 @@ mod response_locks;
 mod response_peers;
 mod response_polls;
 mod response_running;
+mod response_semaphores;
 mod response_truths;
 mod returns;
 mod rights;

@@ -9,8 +9,9 @@ use super::account::{Account, share};
 /// What a CPU takes out of idleness at most, in seconds. Beyond it another reason must be looked for. On a virtual machine it is 5 to
 /// 10 µs.
 const OUT_OF_IDLENESS: f64 = 50e-6;
-/// The same of what it takes until the woken CPU has taken up the wake-up: 2 µs on the same CPU, 14 on another one.
-const TAKEN_UP: f64 = 25e-6;
+/// How much later than in the scheduler's account a wait for a CPU may begin and end in the ledger, whose programs run at an event while
+/// that has set its clock before it: less than 1 µs.
+const AT_THE_EVENT: f64 = 10e-6;
 
 /// Two counts of the same time, in seconds.
 pub(super) struct Compared {
@@ -32,7 +33,7 @@ impl Compared {
 ///
 /// The scheduler sets the clock of a run queue when the woken CPU takes up a wake-up, and not again before the switch that follows it
 /// (`rq_clock_skip_update()`). What lies between is CPU time of the thread in `se.sum_exec_runtime`, and with it in getrusage() and /proc;
-/// it is in no `run_delay`, and what was before it is in neither. In the ledger all of it is waiting for a CPU.
+/// it is in no `run_delay`. In the ledger it is waiting for a CPU.
 pub(super) struct WakeUps(u64);
 
 impl WakeUps {
@@ -61,15 +62,14 @@ impl WakeUps {
         })
     }
 
-    /// Why the ledger has more waiting for a CPU, where what is no CPU time of the other count is not more than the woken CPUs can have
-    /// taken.
+    /// Why the ledger has more waiting for a CPU, where what is no CPU time of the other count is not more than the events explain.
     pub(super) fn waiting(&self, cpu: Option<&Compared>, waiting: &Compared) -> Option<String> {
         let more = waiting.own - waiting.other;
         let before = more - cpu.map_or(0.0, |cpu| (cpu.other - cpu.own).max(0.0));
-        (more > 0.0 && self.each(before) <= TAKEN_UP).then(|| {
+        (more > 0.0 && self.each(before) <= AT_THE_EVENT).then(|| {
             format!(
-                "{} more at each of {} wake-ups: here the wait is from the wake-up to the switch, there it begins and ends when the \
-                 woken CPU has taken up the wake-up",
+                "{} more at each of {} wake-ups: here the wait lasts until the switch, there until the woken CPU has taken up the \
+                 wake-up",
                 seconds(self.each(more)),
                 self.0
             )

@@ -337,12 +337,15 @@ pub(super) fn has_ended_for(ended: &ThreadAccount<'_>, waiter: &ThreadAccount<'_
     ended.thread.ended <= waiter.thread.ended + MOMENT + longest
 }
 
-/// Whether a wait on a futex was ended by another thread of the process, and not time and again.
+/// Waits for a thread that whoever made it may have: CPython waits until it says that it has begun, too.
+const MOST_JOINS: u64 = 2;
+
+/// Whether waits on a futex were ended by another thread of the process, and not time and again.
 pub(super) fn may_be_join(link: &Link) -> bool {
     let (edge, waker) = (&link.edge, &link.edge.waker);
     let on_futex = matches!(edge.component, Component::WaitFutex | Component::LockUser);
     on_futex
-        && edge.count == 1
+        && edge.count <= MOST_JOINS
         && waker.kind == WakerKind::Thread
         && waker.pid == link.pid
         && waker.tid != link.tid

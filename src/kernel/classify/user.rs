@@ -25,6 +25,21 @@ pub fn takes_lock(function: &str) -> bool {
     TAKES.iter().any(|end| function.ends_with(end))
 }
 
+/// Functions of Python's library, with their files, in which threads of pools wait for work: by a lock that is handed on with it.
+const WAITS_FOR_WORK: &[(&str, &str)] = &[
+    ("_worker", "thread.py"),
+    ("get", "queue.py"),
+    ("get", "queues.py"),
+    ("wait", "threading.py"),
+    ("worker", "pool.py"),
+];
+
+/// Whether a function of Python waits for work, or for something to happen, where a lock is waited for.
+#[must_use]
+pub fn waits_for_work(function: &str, file: &str) -> bool {
+    WAITS_FOR_WORK.contains(&(function, file))
+}
+
 /// Classes of what a thread of Java is parked for as long as another thread has it, but for how it is handed on. (A semaphore or a latch
 /// is for others a queue, and who waits in a condition wants no lock.)
 const LOCKS_OF_JAVA: &[&str] = &[

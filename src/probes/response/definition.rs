@@ -5,7 +5,7 @@ use crate::def::{FilterKind, GivesStacks, ParamDef, ParamKind, ProbeDef};
 pub(in super::super) static PROBE: ProbeDef = ProbeDef {
     id: "response",
     question: "Where does the time of these processes go?",
-    attach: "sched_switch, sched_waking, sched_wakeup_new, sched_process_exec, sched_process_exit, block_bio_queue, \
+    attach: "sched_switch, sched_waking, sched_wakeup, sched_wakeup_new, sched_process_exec, sched_process_exit, block_bio_queue, \
              block_rq_complete and block_bio_complete; contention_begin and contention_end (Linux 5.19); with calls also \
              sys_enter and sys_exit; the list of tasks at both ends; a clock on each CPU; between marks, these, and of Go programs \
              their scheduler's execute, gopark, goschedImpl, goyield_m, preemptPark and exitsyscall0.",
@@ -38,7 +38,9 @@ pub(in super::super) static PROBE: ProbeDef = ProbeDef {
               (CPython's interpreter \
               lock), what a machine of Java parks the thread for (locks of java.util.concurrent, from Java 17 on, within half a second) \
               or the stacks of those that wait for it (monitors of Java; locks of Rust's library, if the program has its \
-              symbols) say so; semaphores are not told from queues. \
+              symbols) say so; semaphores of glibc (locks of Python before 3.14 are such) count as locks where three waits or more, and \
+              most of the time, were ended by the thread that was let in last, the value was never seen above 1, and no function of \
+              Python's library waits there for work. \
               What a poll, select or epoll waits for is read from /proc while it lasts, of waits of 20ms and more that a look finds (four \
               in an \
               interval); the thread's other waits in the same call have that name if all that were found do, and have none otherwise. \

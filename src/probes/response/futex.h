@@ -3,8 +3,8 @@
  *
  * The C library waits in one function for reader-writer locks, semaphores and condition variables, so neither the call nor the
  * instruction tells them apart. A reader-writer lock does by what it holds: three of its words are waited for, each with values of
- * its own, while the others say that somebody has the lock. That is the layout of glibc since 2.25, on both architectures alike.
- * Semaphores are not looked for: whether one is a lock or counts what is in a queue is known to the program alone. */
+ * its own, while the others say that somebody has the lock. That is the layout of glibc since 2.25, on both architectures alike. (Of a
+ * semaphore memory alone does not tell, see semaphores.h.) */
 #pragma once
 #include "tasks.h"
 #include "lockword.h"

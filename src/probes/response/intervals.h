@@ -3,6 +3,7 @@
 #pragma once
 #include "futex.h"
 #include "rings.h"
+#include "semaphores.h"
 #include "together.h"
 
 /* Ends the interval under way and gives its length; the first of a thread began before anybody looked. */
@@ -109,10 +110,22 @@ __noinline int waited_in(u32 slot, u64 ns, u32 open, u64 stack)
 	else
 		cell_add(cell, ns, thread->t);
 	key.object[1] = key.object[2] = 0;
+	if (thread->semaphore && !open && is_unknown_futex(thread->wait)) {
+		key.kind = (thread->wait & ~0xffULL) | SEMAPHORE;
+		key.stack = 0;
+		key.object[1] = thread->ended_by;
+		cell = cell_of(thread, slot, &key, 0);
+		if (cell) {
+			cell->count++;
+			cell->sum += ns;
+			cell->within += thread->held;
+		}
+		key.object[1] = 0;
+	}
 	if (stack) {
 		key.kind = (thread->wait & ~0xffULL) | STACK | (sampled ? (u64)SHORT << 48 : 0);
 		/* Of a futex that nothing else tells the use of, the stacks that wait for it may; of a parked thread what it is parked for does. */
-		bool is_told = thread->wait >> 48 & PARKED || (is_by_tables(thread->user_stack) && is_unknown_futex(thread->wait));
+		bool is_told = thread->wait >> 48 & PARKED || thread->semaphore & IS_POSTED || (is_by_tables(thread->user_stack) && is_unknown_futex(thread->wait));
 		key.object[1] = is_told ? thread->object[0] : 0;
 		key.object[0] = thread->user_stack;
 		key.stack = stack;

@@ -9,6 +9,8 @@ pub(super) enum Type {
     Waker,
     Stack,
     Errno,
+    /// How waits for a semaphore ended.
+    Semaphore,
     Unknown,
 }
 
@@ -33,6 +35,7 @@ impl Kind {
             4 => Type::Waker,
             5 => Type::Stack,
             6 => Type::Errno,
+            7 => Type::Semaphore,
             _ => Type::Unknown,
         }
     }

@@ -33,6 +33,7 @@ mod record;
 mod request_key;
 mod rings;
 mod running;
+mod semaphores;
 mod sleepers;
 mod stacks;
 mod start;

@@ -12,7 +12,7 @@ use super::open::{Gap, Why};
 /// Words of `struct thread`, `struct cell`, `struct spread`.
 pub(super) type ThreadWords = [u64; THREAD_WORDS];
 /// As many as `struct thread` has.
-pub(super) const THREAD_WORDS: usize = 194 + 10 + 6 + 2 + KEY_WORDS + ASLEEP_WORDS;
+pub(super) const THREAD_WORDS: usize = 197 + 10 + 6 + 2 + KEY_WORDS + ASLEEP_WORDS;
 /// Where the program of a thread is that was asleep: place, stack pointer, frame pointer, address to return to.
 pub(super) const ASLEEP_WORDS: usize = 4;
 /// Of what a request is called by: room for text.

@@ -105,8 +105,22 @@ SEC("tp_btf/sched_waking") int sched_waking_btf(u64 *ctx)
 			thread->waker_stack = keep_at_hand(0);
 	}
 	thread->woken = now;
+	if (thread->semaphore)
+		note_who_had_it(thread, waker, now);
+	return 0;
+}
+
+/* It stands in the queue of its CPU now, which another CPU takes a while for: so its wait for one begins as in the kernel's own account. */
+SEC("tp_btf/sched_wakeup") int sched_wakeup_btf(u64 *ctx)
+{
+	struct task_struct *task = (void *)ctx[0];
+	struct thread *thread = observed(task->pid);
+
+	if (!thread || thread->mode != BLOCKED || !thread->woken)
+		return 0;
+	thread->woken = now_ns();
 	if (with_together)
-		counts_as(thread, ABLE, now);
+		counts_as(thread, ABLE, thread->woken);
 	return 0;
 }
 

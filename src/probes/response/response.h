@@ -18,7 +18,7 @@
 #define BIRTH 513 /* returns from the fork that made it */
 
 enum mode { ON = 1, PREEMPTED, WOKEN, THROTTLED, BLOCKED, ENDED };
-enum type { RUNQ = 1, WAIT, CALL, WAKER, STACK, ERRNO };
+enum type { RUNQ = 1, WAIT, CALL, WAKER, STACK, ERRNO, SEMAPHORE };
 enum class {
 	NO_FILE,
 	REGULAR,
@@ -77,7 +77,7 @@ struct cell {
 	u64 open_ns;
 	u64 open_at; /* when the last of these began */
 	u64 on; /* of calls: on a CPU, in the time in which they were watched */
-	u64 within; /* all of it */
+	u64 within; /* all of it; of semaphores: thread->held */
 	u64 bytes;
 	u64 spread; /* 0: none */
 	u64 next; /* of the same thread; 0: none */
@@ -174,6 +174,9 @@ struct thread {
 	u64 interpreter; /* what an interpreter of Python, or a machine of Java, keeps of it */
 	u64 task; /* of the event under way: functions that are verified once take numbers alone */
 	u64 looked_for; /* when a machine of Java was asked last which thread of its own it is */
+	u64 semaphore; /* that it waits for, if its futex may be one, and flags; else 0 */
+	u64 ended_by; /* who ended the wait for it */
+	u64 held; /* for how long of the wait that thread has had it, times those who waited */
 	/* Of the first thread of a process with several: how many of them run, and how many run or could; and of each as which it is
 	 * counted. */
 	u64 shared;

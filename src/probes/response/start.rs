@@ -142,7 +142,9 @@ fn attach(object: &mut Object, kernel: &Kernel, settings: &Settings) -> Result<(
     for iterator in ["begin_threads", "end_threads"] {
         object.load_iterator(kernel, iterator, "task")?;
     }
-    for event in ["sched_switch", "sched_waking", "sched_wakeup_new", "sched_process_exec", "sched_process_exit"] {
+    for event in
+        ["sched_switch", "sched_waking", "sched_wakeup", "sched_wakeup_new", "sched_process_exec", "sched_process_exit"]
+    {
         object.attach(kernel, Hook::Tracepoint(event))?;
     }
     if settings.calls != CallWatching::Never {

@@ -5,6 +5,7 @@
 #include "futex.h"
 #include "java.h"
 #include "rings.h"
+#include "semaphores.h"
 #include "top.h"
 #include "walk.h"
 
@@ -62,6 +63,7 @@ static __always_inline void comes_in(struct thread *thread, u64 slot, struct tas
 		else
 			thread->long_calls &= ~bit_of_call(thread);
 		waited(thread, slot, blocked, open, stack);
+		may_have_it(thread, now);
 		queued(thread, slot, WOKEN, ns - blocked, now, false, 0);
 	} else if (mode == PREEMPTED || mode == WOKEN || mode == THROTTLED) {
 		queued(thread, slot, mode == THROTTLED ? PREEMPTED : mode, ns, now, open, throttled_of(thread, next, ns));
@@ -118,6 +120,7 @@ static __always_inline void describe_wait(struct thread *thread, struct task_str
 	thread->file = 0;
 	thread->user_stack = 0;
 	thread->woken = 0;
+	thread->semaphore = thread->ended_by = thread->held = 0;
 	if (thread->flags & 1) {
 		flags |= KERNEL_THREAD;
 		call = NONE;
@@ -136,6 +139,8 @@ static __always_inline void describe_wait(struct thread *thread, struct task_str
 		u32 value = call_argument(saved, 2, false);
 		thread->object[0] = thread->argument;
 		flags |= (operation & FUTEX_OPERATION) << 8;
+		if (own)
+			waits_for_semaphore(thread, operation, value);
 		if (!(operation & FUTEX_OPERATION) && is_word_of_lock(task, saved, thread->argument, value, own))
 			flags |= LOCK_WORD;
 		u64 lock = own && value ? rwlock_of(thread->argument, operation, value) : 0, java = 0;

@@ -307,8 +307,14 @@ impl Symbols {
     /// The name of the outermost function at an address, as far as it is known by now.
     #[must_use]
     pub fn name(&self, process: Option<Process>, address: u64) -> Option<&str> {
+        self.frame(process, address).map(|frame| frame.name.as_str())
+    }
+
+    /// The function and its file, if they are known.
+    #[must_use]
+    pub fn frame(&self, process: Option<Process>, address: u64) -> Option<&Frame> {
         let Some(Known::Named(frames)) = self.known.get(&(process, address)) else { return None };
-        frames.first().and_then(|frame| self.frames.get(*frame as usize)).map(|frame| frame.name.as_str())
+        frames.first().and_then(|frame| self.frames.get(*frame as usize))
     }
 
     /// The distinct frames.
