@@ -337,7 +337,7 @@ pub(super) fn has_ended_for(ended: &ThreadAccount<'_>, waiter: &ThreadAccount<'_
     ended.thread.ended <= waiter.thread.ended + MOMENT + longest
 }
 
-/// Waits for a thread that whoever made it may have: CPython waits until it says that it has begun, too.
+/// How often at most the thread that made another one waits for it: in CPython until it says that it has begun, too.
 const MOST_JOINS: u64 = 2;
 
 /// Whether waits on a futex were ended by another thread of the process, and not time and again.
