@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::numbers::is_measured;
 use rdiag_model::Unavailable;
 use rdiag_model::recording::{CollectorRecord, LogLine};
 
@@ -66,6 +67,22 @@ impl Words {
         if content.len() > MAX_JSON {
             return None;
         }
-        serde_json::from_slice(content).ok()
+        let words: Self = serde_json::from_slice(content).ok()?;
+        words.log.iter().all(|line| is_measured(line.seconds_since_boot)).then_some(words)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn log_lines_of_a_time_that_no_clock_shows_are_none() {
+        let read = |seconds: &str| {
+            let line = r#"{"class": "oom", "in_window": true, "text": "Out of memory", "seconds_since_boot": "#;
+            Words::read(format!(r#"{{"log": [{line}{seconds}}}]}}"#).as_bytes()).is_some()
+        };
+        assert!(["0", "0.000001", "3.5", "1e30"].into_iter().all(read));
+        assert!(!["5e-324", "1e31", "-1e300"].into_iter().any(read));
     }
 }
