@@ -113,7 +113,8 @@ pub trait Probe: Send {
         None
     }
 
-    /// Does without something from now on, to cost less, and says so as the end of a sentence; none where nothing is left to do without.
+    /// Does without something from now on, to cost less, and says so as the end of a sentence, which is empty if it has done so before it
+    /// was asked; none where nothing is left to do without.
     fn relieve(&mut self, host: &Host) -> Option<String> {
         let _ = host;
         None

@@ -104,6 +104,10 @@ impl Running {
     /// Has it do without what it can, to cost less; whether there was anything left.
     pub(super) fn relieve(&mut self, host: &Host) -> bool {
         let Some(without) = self.probe.relieve(host) else { return false };
+        if without.is_empty() {
+            self.meter.anew(host);
+            return true;
+        }
         let (what, _) = self.meter.told(host.facts().cpus);
         let budget = quantity::percent(self.order.budget);
         let after = quantity::seconds(host.now() - self.started);

@@ -291,7 +291,16 @@ fn a_thread_that_is_woken_time_and_again_or_by_one_that_lives_on_joins_nobody() 
     };
     assert!(close(seconds(|_, _| ()), 0.0));
     assert!(close(seconds(|_, link| link.edge.count = 2), 0.0), "it began and ended");
-    assert!(close(seconds(|_, link| link.edge.count = 3), 0.8));
+    let time_and_again = |waited: f64, component: C| {
+        let first = run(1, 0, 0.0, vec![part(C::CpuUser, 0.2), part(component, 0.8)]);
+        let (worker, mut link) = joined(2, 0.1, vec![part(C::CpuUser, 0.8)], waited);
+        (link.edge.count, link.edge.component) = (3, component);
+        let profile = command(&Ledger { links: vec![link], ..ledger(1.0, vec![first, worker]) }, None);
+        profile.forecast.rows.iter().find(|row| row.id == component).map_or(0.0, |row| row.seconds)
+    };
+    assert!(close(time_and_again(0.70, C::WaitFutex), 0.8), "for a part of what it did");
+    assert!(close(time_and_again(0.75, C::WaitFutex), 0.05), "for all that it did");
+    assert!(close(time_and_again(0.75, C::LockUser), 0.8), "for a lock");
     assert!(close(seconds(|worker, _| worker.died = false), 0.8));
     assert!(close(seconds(|worker, _| worker.born = false), 0.8));
     assert!(close(seconds(|_, link| link.edge.component = C::IpcPipe), 0.8));

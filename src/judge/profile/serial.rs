@@ -1,18 +1,19 @@
 //! The time of one run: the life of its first thread, in which the waits for children and for threads that it joined are replaced by what
 //! those did.
-//!
-//! A thread that joins another waits on a futex that the kernel wakes when the other ends, or on a lock that this gives back as the last
-//! thing that it does. Either way the wait ends by a thread that was born within the waiter's life and is gone: until then all went as
-//! fast as that one did. What it did in that part of its life is not recorded, so its whole life stands for it, in proportion.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use rdiag_model::Component;
-use rdiag_model::ledger::{Link, WakerKind};
+use rdiag_model::ledger::Link;
 
 use super::account::{Account, ThreadAccount, clean};
 use super::beside::{Beside, by_a_thread};
 use super::together::{self, Bounds};
+
+mod joins;
+
+use joins::on_futex_for_thread;
+pub(super) use joins::{has_ended_for, may_be_join};
 
 /// Children of children of … are followed so far.
 const MAX_DEPTH: usize = 32;
@@ -131,7 +132,7 @@ impl<'l, 'a> Family<'l, 'a> {
             by_id.entry((own.thread.pid, own.thread.tid)).or_default().push(own);
         }
         let mut links: BTreeMap<(u32, u32), Vec<&'l Link>> = BTreeMap::new();
-        for link in account.links.iter().filter(|link| may_be_join(link)) {
+        for link in account.links.iter().filter(|link| on_futex_for_thread(link)) {
             links.entry((link.pid, link.tid)).or_default().push(link);
         }
         let mut ended: BTreeMap<(u32, u32), Vec<&'l Link>> = BTreeMap::new();
@@ -189,26 +190,6 @@ impl<'l, 'a> Family<'l, 'a> {
         }
     }
 
-    /// Threads that this one joined, and how long it waited for each.
-    pub(super) fn joined(&self, of: &ThreadAccount<'l>) -> Vec<(&'a ThreadAccount<'l>, Component, f64)> {
-        let ids = (of.thread.pid, of.thread.tid);
-        // Of several threads that had the same TID, it is not known which one waited.
-        let [_] = self.by_id.get(&ids).map(Vec::as_slice).unwrap_or_default() else { return Vec::new() };
-        if self.is_as_one(of.thread.pid) {
-            return Vec::new();
-        }
-        let links = self.links.get(&ids).map(Vec::as_slice).unwrap_or_default();
-        let joined = links.iter().filter_map(|link| {
-            let waker = &link.edge.waker;
-            let only = self.only(waker.pid, waker.tid)?;
-            let gone = only.thread.born && only.thread.died && only.thread.tid != only.thread.pid;
-            let within = of.thread.began <= only.thread.began && has_ended_for(only, of);
-            let seconds = clean(link.edge.seconds).min(only.seconds);
-            (gone && within && seconds > 0.0).then_some((only, link.edge.component, seconds))
-        });
-        joined.collect()
-    }
-
     /// Children that were born within the life of their parent: process numbers are used again.
     fn children(&self, of: &ThreadAccount<'l>) -> Vec<&'a ThreadAccount<'l>> {
         let life = of.thread.began..=of.thread.ended;
@@ -227,40 +208,6 @@ impl<'l, 'a> Family<'l, 'a> {
         let mut walk = Walk { through: true, ..Walk::default() };
         let (parts, _) = self.follow(first, "", MAX_DEPTH, &mut walk);
         (parts, walk)
-    }
-
-    /// Puts what joined threads did in the place of the waits for them.
-    fn look_through_joins(
-        &self,
-        own: &'a ThreadAccount<'l>,
-        parts: &mut Parts<'l>,
-        depth: usize,
-        walk: &mut Walk<'l, 'a>,
-    ) {
-        for (joined, component, seconds) in self.joined(own) {
-            if depth == 0 || !walk.seen.insert(std::ptr::from_ref(joined)) {
-                continue;
-            }
-            let waits = parts.iter().filter(|(key, _)| key.component == component && !key.joined);
-            let waited: f64 = waits.map(|(_, seconds)| seconds).sum();
-            let seconds = seconds.min(waited);
-            let from = walk.mark();
-            let (of_joined, _) = self.follow(joined, &joined.thread.comm, depth - 1, walk);
-            let whole: f64 = of_joined.values().sum();
-            if seconds <= 0.0 || whole <= 0.0 {
-                walk.forget(from);
-                continue;
-            }
-            walk.weigh(from, seconds / whole);
-            let left = 1.0 - seconds / waited;
-            parts
-                .iter_mut()
-                .filter(|(key, _)| key.component == component && !key.joined)
-                .for_each(|(_, rest)| *rest *= left);
-            for (key, part) in of_joined {
-                *parts.entry(Key { joined: true, ..key }).or_default() += part * seconds / whole;
-            }
-        }
     }
 
     pub(super) fn follow(
@@ -326,30 +273,6 @@ impl<'l, 'a> Family<'l, 'a> {
         }
         (parts, whole)
     }
-}
-
-/// Whether a child or a thread had ended for the one that waited for it, which it wakes before its last switch: it may be preempted between
-/// the two, for no longer than it was at any time.
-pub(super) fn has_ended_for(ended: &ThreadAccount<'_>, waiter: &ThreadAccount<'_>) -> bool {
-    let is_off = |component| matches!(component, Component::Runq | Component::RunqPreempt | Component::Throttled);
-    let parts = ended.thread.parts.iter().filter(|part| is_off(part.component));
-    let longest = parts.filter_map(|part| part.durations.as_ref()).map(|waits| clean(waits.max)).fold(0.0, f64::max);
-    ended.thread.ended <= waiter.thread.ended + MOMENT + longest
-}
-
-/// How often at most the thread that made another one waits for it: in CPython until it says that it has begun, too.
-const MOST_JOINS: u64 = 2;
-
-/// Whether waits on a futex were ended by another thread of the process, and not time and again.
-pub(super) fn may_be_join(link: &Link) -> bool {
-    let (edge, waker) = (&link.edge, &link.edge.waker);
-    let on_futex = matches!(edge.component, Component::WaitFutex | Component::LockUser);
-    on_futex
-        && edge.count <= MOST_JOINS
-        && waker.kind == WakerKind::Thread
-        && waker.pid == link.pid
-        && waker.tid != link.tid
-        && link.tid != 0
 }
 
 impl<'l> Group<'l, '_> {

@@ -212,8 +212,9 @@ impl<'a> Slack<'a> {
     /// Seconds that one thread waited for the other in other components than one, joins apart.
     fn waits(&self, own: &ThreadAccount<'_>, other: &ThreadAccount<'_>, but: Option<Component>) -> f64 {
         let links = self.links.get(&id_of(own)).into_iter().flatten();
-        let of_other =
-            links.filter(|link| waker(link) == id_of(other) && Some(link.edge.component) != but && !may_be_join(link));
+        let of_other = links.filter(|link| {
+            waker(link) == id_of(other) && Some(link.edge.component) != but && !may_be_join(link, other)
+        });
         of_other.map(|link| clean(link.edge.seconds)).sum()
     }
 

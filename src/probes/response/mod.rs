@@ -12,6 +12,7 @@ mod code;
 mod definition;
 mod descriptors;
 mod fill;
+mod first_calls;
 mod frame_asked;
 mod gaps;
 mod interpreted;

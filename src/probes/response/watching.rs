@@ -8,13 +8,16 @@
 use std::sync::atomic::AtomicBool;
 use std::thread::JoinHandle;
 
+use super::first_calls::FirstCalls;
 use rdiag_kernel::host::Clock;
-use rdiag_kernel::mechanism::ebpf::{Held, Object};
+use rdiag_kernel::mechanism::ebpf::{Held, Object, Twin};
 use rdiag_model::Unavailable;
 
 /// Where calls are watched. The end comes first, so that none that is seen to begin is missed at its end.
 pub(super) const EVENTS: [&str; 2] = ["sys_exit", "sys_enter"];
-/// Element of `control`: the number of the latest watch.
+/// The watches in turn, and the element of `control` that has the number of the latest.
+const WATCHES: &str = "watches";
+const CONTROL: &str = "control";
 const NUMBER: u32 = 2;
 /// A part of each such time is watched, at a moment of it that no program can guess. In ns.
 pub(super) const PERIOD: u64 = 1_000_000_000;
@@ -22,8 +25,8 @@ pub(super) const PERIOD: u64 = 1_000_000_000;
 const PART: u64 = 50_000_000;
 /// A command that makes fewer calls per second is slowed down by less than a percent.
 const FEW_CALLS: f64 = 20_000.0;
-/// Whether a command makes few is asked after this time, in ns.
-const FIRST: u64 = 500_000_000;
+/// Whether a command makes few is asked after this time, in ns; before that, whether it has made as many as that would be.
+pub(super) const FIRST: u64 = 500_000_000;
 
 /// How calls are to be watched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,6 +69,10 @@ pub(super) struct Watching {
     mode: CallWatching,
     number: u64,
     held: Vec<Held>,
+    /// While all are watched, and they may turn out to be many: what is held then.
+    first: Option<FirstCalls<Held>>,
+    /// Less is watched since the latest poll: what was before cost more.
+    eased: bool,
     part: Option<JoinHandle<()>>,
     next: u64,
     random: u64,
@@ -103,7 +110,7 @@ impl Watched {
 impl Watching {
     pub(super) fn new(mode: CallWatching) -> Self {
         let watched = Watched::default();
-        Self { mode, number: 0, held: Vec::new(), part: None, next: 0, random: 0, watched }
+        Self { mode, number: 0, held: Vec::new(), first: None, eased: false, part: None, next: 0, random: 0, watched }
     }
 
     pub(super) fn watched(&self) -> &Watched {
@@ -112,6 +119,7 @@ impl Watching {
 
     /// The observation begins now.
     pub(super) fn begin(&mut self, object: &mut Object, now: u64) -> Result<(), Unavailable> {
+        self.settle();
         self.watched = Watched::default();
         self.random = now | 1;
         match self.mode {
@@ -121,7 +129,11 @@ impl Watching {
                     self.held = hold(object)?;
                 }
                 self.watched.whole = Some((now, u64::MAX));
-                self.set(object, [now, u64::MAX, 0, 0, 0])
+                self.set(object, [now, u64::MAX, 0, 0, 0])?;
+                if matches!(self.mode, CallWatching::WhileFew(_)) {
+                    self.look_soon(object, now)?;
+                }
+                Ok(())
             }
             CallWatching::Parts(_) => self.begin_parts(object, now, 0),
         }
@@ -134,6 +146,11 @@ impl Watching {
         now: u64,
         made: impl FnOnce(&mut Object) -> Result<u64, Unavailable>,
     ) -> Result<(), Unavailable> {
+        self.eased = false;
+        match &self.first {
+            Some(first) if !first.are_over() => return Ok(()),
+            _ => self.settle(),
+        }
         if let (CallWatching::WhileFew(_), Some((from, u64::MAX))) = (self.mode, self.watched.whole) {
             let passed = now.saturating_sub(from);
             if passed < FIRST || made(object)? as f64 <= FEW_CALLS * passed as f64 * 1e-9 {
@@ -152,8 +169,13 @@ impl Watching {
         Ok(())
     }
 
-    /// Watches less from now on, since it costs too much, and says what; none where nothing is watched any more.
+    /// Watches less from now on, since it costs too much, and says what (nothing if it does so since the latest poll); none where nothing
+    /// is watched any more.
     pub(super) fn relieve(&mut self, object: &mut Object, now: u64) -> Result<Option<&'static str>, Unavailable> {
+        self.settle();
+        if std::mem::take(&mut self.eased) {
+            return Ok(Some(""));
+        }
         let from = self.watched.whole.filter(|(_, until)| *until == u64::MAX).map(|(from, _)| from);
         let Some((mode, said)) = self.mode.cheaper(from.is_some()) else { return Ok(None) };
         if let Some(from) = from {
@@ -168,11 +190,41 @@ impl Watching {
         self.watched.whole = Some((from, now));
         self.begin_parts(object, now, now.saturating_sub(from))?;
         self.held.clear();
+        self.eased = true;
         Ok(())
+    }
+
+    /// Has a thread look before the next poll whether calls are many. Without it the poll decides.
+    fn look_soon(&mut self, object: &mut Object, from: u64) -> Result<(), Unavailable> {
+        let twins = (object.twin("calls_made"), object.twin(WATCHES), object.twin(CONTROL));
+        let (Some(made), Some(watches), Some(control)) = twins else { return Ok(()) };
+        let many = (FEW_CALLS * FIRST as f64 * 1e-9) as u64;
+        let are_many = move || made.count().is_ok_and(|made| made > many);
+        let number = self.number + 1;
+        let watch_fewer = move || fewer(from, number, watches, control);
+        self.first = FirstCalls::begin(std::mem::take(&mut self.held), are_many, watch_fewer);
+        if self.first.is_none() {
+            self.held = hold(object)?;
+        }
+        Ok(())
+    }
+
+    /// Takes over what the thread has found that looked before the first polls.
+    fn settle(&mut self) {
+        let Some(first) = self.first.take() else { return };
+        let (held, fewer_since) = first.end();
+        self.held = held;
+        if let (Some((from, u64::MAX)), Some(now)) = (self.watched.whole, fewer_since) {
+            self.number += 1;
+            self.watched.whole = Some((from, now));
+            self.expect_parts(now);
+            self.eased = true;
+        }
     }
 
     /// The observation ended at this instant.
     pub(super) fn end(&mut self, now: u64) {
+        self.settle();
         self.held.clear();
         if let Some((_, until)) = &mut self.watched.whole {
             *until = (*until).min(now);
@@ -180,10 +232,13 @@ impl Watching {
     }
 
     fn begin_parts(&mut self, object: &mut Object, now: u64, whole: u64) -> Result<(), Unavailable> {
+        self.expect_parts(now);
+        self.set(object, parts_to_come(now, whole))
+    }
+
+    fn expect_parts(&mut self, now: u64) {
         self.watched.parts_from = Some(now);
         self.next = now + self.random() % (PERIOD / 2);
-        // One that is over as it begins.
-        self.set(object, [now, now, 0, 1, whole])
     }
 
     /// Has calls watched from now on for this long. A thread of its own takes the programs away again, since the next poll comes later.
@@ -217,8 +272,8 @@ impl Watching {
     /// The watch that is to be in force: `struct watch`.
     fn set(&mut self, object: &mut Object, watch: [u64; 5]) -> Result<(), Unavailable> {
         self.number += 1;
-        object.set_element("watches", (self.number & 1) as u32, watch)?;
-        object.set_element("control", NUMBER, self.number)
+        object.set_element(WATCHES, place(self.number), watch)?;
+        object.set_element(CONTROL, NUMBER, self.number)
     }
 
     /// Numbers that no program's habits go along with.
@@ -228,6 +283,24 @@ impl Watching {
         self.random ^= self.random << 17;
         self.random
     }
+}
+
+/// Where the watch of a number is.
+fn place(number: u64) -> u32 {
+    (number & 1) as u32
+}
+
+/// `struct watch`: one that is over as it begins, and after which parts come; so much was watched before, in ns.
+fn parts_to_come(now: u64, whole: u64) -> [u64; 5] {
+    [now, now, 0, 1, whole]
+}
+
+/// Ends the watch of all calls, which began at an instant, with the watch of this number; when that was.
+fn fewer(from: u64, number: u64, mut watches: Twin, mut control: Twin) -> Option<u64> {
+    let now = (Clock::live().now(0) * 1e9) as u64;
+    watches.set(place(number), parts_to_come(now, now.saturating_sub(from))).ok()?;
+    control.set(NUMBER, number).ok()?;
+    Some(now)
 }
 
 fn hold(object: &mut Object) -> Result<Vec<Held>, Unavailable> {

@@ -18,6 +18,7 @@ mod loader;
 mod maps;
 mod object;
 mod point;
+mod twin;
 mod types;
 pub mod words;
 
@@ -31,6 +32,7 @@ pub use cost::CostMeter;
 pub use filter::Filter;
 pub use iterator::TaskIterator;
 pub use point::{Moments, Way};
+pub use twin::Twin;
 use types::AttachPoint;
 pub use types::KernelTypes;
 use types::TRACEPOINTS;
