@@ -256,7 +256,8 @@ impl Image<'_> {
     }
 
     fn segment(&self, at: u64) -> Option<&Segment> {
-        let is_there = |one: &&Segment| one.kind == elf::PT_LOAD && at.wrapping_sub(one.address) < one.size;
+        let is_within = |one: &Segment| at.checked_sub(one.address).is_some_and(|offset| offset < one.size);
+        let is_there = |one: &&Segment| one.kind == elf::PT_LOAD && is_within(one);
         self.segments.iter().find(is_there)
     }
 

@@ -94,8 +94,10 @@ pub(super) fn read(tables: &File, file: &File) -> Option<Option<V8>> {
     }
     let loaded = || parsed.elf_program_headers().iter().filter(|header| header.p_type(endian) == elf::PT_LOAD);
     let value = |address: u64| {
-        let header = loaded().find(|header| address.wrapping_sub(header.p_vaddr(endian)) < header.p_memsz(endian))?;
-        let into = address - header.p_vaddr(endian);
+        let (header, into) = loaded().find_map(|header| {
+            let into = address.checked_sub(header.p_vaddr(endian))?;
+            (into < header.p_memsz(endian)).then_some((header, into))
+        })?;
         // What is 0 may not be in the file.
         if into >= header.p_filesz(endian) {
             return Some(0);
